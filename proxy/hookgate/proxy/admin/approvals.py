@@ -142,11 +142,8 @@ class ApprovalPanel:
             link, request = await self._read(token)
         except LinkError as error:
             return _page(str(error), status=403)
-        now = _now()
-        if request.state_at(now) != "pending":
-            return _page(_over(request, now), request)
-        if any(each.is_by(link.person) for each in request.approvals):
-            return _page("You have approved this call. Another person must approve it, too.", request)
+        if used := _used(link, request):
+            return _page(used, request)
         return _page(f"{link.person}, do you approve this call?", request, form=True)
 
     async def answer(self, token: str, decided: Mapping[str, str]) -> LinkAnswer:
@@ -155,6 +152,8 @@ class ApprovalPanel:
         word = decided.get("decision")
         if word not in ("approve", "deny"):
             raise LinkError("The form was not sent completely. Open the link again.")
+        if used := _used(link, found):
+            raise LinkError(used)
         body = {"reason": decided.get("reason", "").strip(), "scope": decided.get("scope", "once")}
         decision = _decision(body, link.person, "link", approves=word == "approve")
         return LinkAnswer(link.person, self._action(found, decision))
@@ -187,9 +186,12 @@ def _decision(body: JsonObject, by: str, way: Way, *, approves: bool) -> Decisio
     return Decision(approves, by, way, _now(), reason, Scope(kind, tools, seconds))
 
 
-def _over(request: ApprovalRequest, now: int) -> str:
-    """Return what became of a request that is not pending."""
-    match request.state_at(now):
+def _used(link: Link, request: ApprovalRequest) -> str:
+    """Return why the person of a link does not decide any more, or an empty string."""
+    match request.state_at(_now()):
+        case "pending":
+            has_approved = any(each.is_by(link.person) for each in request.approvals)
+            return "You have approved this call. Another person must, too." if has_approved else ""
         case "denied":
             return f"This call was denied by {request.deciders[0]}."
         case "expired":

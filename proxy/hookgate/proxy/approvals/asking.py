@@ -105,10 +105,18 @@ class Approvals:
         """The number of attempts to tell a receiver, by receiver and result."""
         return self._teller.results
 
-    async def answer(self, asked: AskedCall, *, may_wait: bool) -> Answer:
-        """Return whether a call may pass. If `may_wait`, that may take as long as the configuration says."""
+    @property
+    def hold(self) -> float:
+        """The seconds for which an answer waits for decisions about its calls; 0 if it does not."""
+        return self._settings.hold if self._settings.mode == "hold" else 0.0
+
+    async def answer(self, asked: AskedCall, until: float = 0.0) -> Answer:
+        """Return whether a call may pass, at the latest `until` then on the monotonic clock.
+
+        Without that time, the answer does not wait for a decision.
+        """
         try:
-            answer = await self._answer(asked, may_wait=may_wait and self._settings.mode == "hold")
+            answer = await self._answer(asked, until)
         except (StoreError, ApiError) as error:
             log.error("a call was denied, because people cannot be asked: %s", error)
             answer = Answer("failed", _FAILED)
@@ -118,19 +126,17 @@ class Approvals:
         self.results[answer.result] += 1
         return answer
 
-    async def _answer(self, asked: AskedCall, *, may_wait: bool) -> Answer:
-        loop, hold = asyncio.get_running_loop(), self._settings.hold
-        until = loop.time() + hold
+    async def _answer(self, asked: AskedCall, until: float) -> Answer:
         while True:
             standing = await self._ask(asked)
             request = standing.request
             if standing.result != "pending" or request is None:
                 return _decided(standing)
-            if not may_wait or not await self._decided_until(request, until):
-                text = _TIMED_OUT if may_wait else _NEEDED
-                reason = text.format(id=request.short_id, seconds=hold)
+            if not until or not await self._decided_until(request, until):
+                text = _TIMED_OUT if until else _NEEDED
+                reason = text.format(id=request.short_id, seconds=self.hold)
                 reason = f"{reason}\n{asked.why}" if asked.why else reason
-                return Answer("timed out" if may_wait else "asked", reason, request)
+                return Answer("timed out" if until else "asked", reason, request)
 
     async def _ask(self, asked: AskedCall) -> Standing:
         """Look the call up, and have people asked if nobody was. Raises StoreError, or ApiError."""
@@ -138,12 +144,21 @@ class Approvals:
         milliseconds = int(settings.expiry_hours * 3_600_000)
         standing = await self._threads.run(self._table.ask, asked, now, milliseconds, settings.persons)
         if standing.is_new and (request := standing.request) is not None:
-            if self._record is not None:
-                about = {"request": request.id, "call": request.call, "sha256": request.digest.hex()}
-                await self._record(request.key or "no key", "approvals.request", about)
+            await self._put_on_record(request)
             self._teller.tell(request)
             self.pending += 1
         return standing
+
+    async def _put_on_record(self, request: ApprovalRequest) -> None:
+        """Record that people are asked. Raises ApiError, and removes the request, if that is not possible."""
+        if self._record is None:
+            return
+        about = {"request": request.id, "call": request.call, "sha256": request.digest.hex()}
+        try:
+            await self._record(request.key or "no key", "approvals.request", about)
+        except ApiError:
+            await self._threads.run(self._table.withdraw, request.id)
+            raise
 
     # ---- waiting
 

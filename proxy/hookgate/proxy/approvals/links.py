@@ -7,7 +7,6 @@ the request is over.
 import base64
 import hmac
 import json
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from hookgate.proxy.approvals.requests import ApprovalRequest
@@ -90,18 +89,11 @@ def read_links(settings: ApprovalSettings, url: str) -> Links | None:
     if not (settings.people and settings.are_needed):
         return None
     people = tuple(each.name for each in settings.people)
-
-    def links(secret: str) -> Links:
-        return Links(secret, people, url)
-
-    if settings.secret_file is not None:
-        return _checked("secret_file", lambda file=settings.secret_file: read_secret(file, links))
-    secret = settings.secret.get_secret_value() if settings.secret else ""
-    return _checked("secret", lambda: links(secret))
-
-
-def _checked(name: str, read: Callable[[], Links]) -> Links:
+    file, secret = settings.secret_file, settings.secret
+    name = "secret" if file is None else "secret_file"
     try:
-        return read()
+        if file is not None:
+            return read_secret(file, lambda text: Links(text, people, url))
+        return Links(secret.get_secret_value() if secret else "", people, url)
     except ValueError as error:
         raise ConfigError([f"approvals.{name}: {error}"]) from None

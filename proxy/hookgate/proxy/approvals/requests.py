@@ -18,7 +18,7 @@ from hookgate.translator.fields import JsonObject
 from hookgate.translator.strictjson import json_identity
 
 MAX_ARGUMENTS = 256 * 1024
-"""The largest arguments about which people are asked, in characters of JSON: they must be able to read them."""
+"""The largest arguments about which people are asked, in characters of JSON: they have to read them."""
 
 SHORT_ID = 8
 """The digits of an ID that people are shown. More than these lead to a request, too, and at least 4."""

@@ -100,6 +100,10 @@ class ApprovalTable(StoredTable):
         found = self._select(select(approvals).where(_is_same(asked), approvals.c.state == "pending"))
         return read_row(found[0]) if found else None
 
+    def withdraw(self, id_: str) -> None:
+        """Remove a request about which nobody was told."""
+        self._write(delete(approvals).where(approvals.c.id == id_))
+
     def states(self, ids: Collection[str]) -> dict[str, State]:
         """Return the states of requests by their IDs."""
         query = select(approvals.c.id, approvals.c.state).where(approvals.c.id.in_(ids))

@@ -164,7 +164,8 @@ class Judge:
     async def after_approval(self, outcome: Outcome[BeforeTool], *, may_wait: bool) -> Verdict:
         """Return the verdict on a tool call, as it is after people were asked if a hook decides `ask`.
 
-        If `may_wait`, that may take as long as the configuration says. A call that is not approved is denied.
+        If `may_wait`, that may take as long as the configuration says, for all tool calls of this call
+        together. A tool call that is not approved is denied.
         """
         verdict, event, session = outcome.verdict, outcome.event, self.session
         if self.approvals is None or verdict.decision != "ask" or verdict.stop:
@@ -180,7 +181,8 @@ class Judge:
             asking_hooks(outcome.runs),
             verdict.reason,
         )
-        answer = await self.approvals.answer(asked, may_wait=may_wait)
+        until = self.record.waits_until(self.approvals.hold) if may_wait else 0.0
+        answer = await self.approvals.answer(asked, until)
         self.record.note_approval(answer.for_receipt())
         if answer.passes:
             return replace(verdict, decision="allow", reason="")

@@ -362,6 +362,8 @@ class CallRecord:
     """The number of outputs that hooks kept from the agent."""
     approvals: list[JsonObject] = field(default_factory=list)
     """What people have decided about tool calls for which hooks asked, at most MAX_BLOCKED entries."""
+    approvals_until: float = 0.0
+    """Until when the call waits for people to decide, on the monotonic clock; 0 if it has not waited."""
     audit_state: AuditState = AuditState.UNKNOWN
     content: CallContent | None = None
     """The content of the call, if the audit stores it."""
@@ -486,6 +488,15 @@ class CallRecord:
             self.blocked.append(blocked)
             if self.content is not None:
                 self.content.note_blocked(blocked.tool, arguments)
+
+    def waits_until(self, seconds: float) -> float:
+        """Return until when the call waits for people to decide: so many seconds after the first question.
+
+        It is a time on the monotonic clock, or 0 for a call that does not wait.
+        """
+        if seconds and not self.approvals_until:
+            self.approvals_until = time.monotonic() + seconds
+        return self.approvals_until
 
     def note_approval(self, approval: JsonObject) -> None:
         """Add what people have decided about a tool call, or that they were asked."""
