@@ -111,7 +111,7 @@ def test_a_secret_that_cannot_be_used_is_named(tmp_path: Path) -> None:
         ({"people": [ADA], "receivers": ["a"], "secret": SECRET}, "a is named twice"),
         ({"receivers": ["c"]}, "there is no receiver c"),
         ({"persons": 3}, "less than or equal to 2"),
-        ({"mode": "hold", "hold": 0}, "greater than 0"),
+        ({"mode": "hold", "hold": 0}, "greater than or equal to 0.1"),
         ({"people": [{"name": "<b>\n", "receiver": "a"}], "secret": SECRET}, "match"),
     ],
 )

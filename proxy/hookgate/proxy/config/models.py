@@ -927,10 +927,10 @@ class ApprovalSettings(Section):
     the answer waits for the decision, and is then denied like a ticket. `off`: hooks' `ask` lets the call
     pass, because the agent asks its user."""
 
-    hold: Annotated[float, Field(gt=0, le=1800)] = 120
+    hold: Annotated[float, Field(ge=0.1, le=1800)] = 120
     """Seconds that an answer waits for a decision, with `mode = "hold"`."""
 
-    expiry_hours: Annotated[float, Field(gt=0, le=168)] = 1
+    expiry_hours: Annotated[float, Field(ge=0.01, le=168)] = 1
     """Hours after a request in which it can be decided, and in which its approval can be used."""
 
     days: Positive = 7
