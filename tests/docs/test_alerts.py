@@ -118,7 +118,7 @@ def test_the_code_of_the_page_verifies_what_is_sent(tmp_path: Path) -> None:
         assert audit.index.update(60)
         [firing] = fired(rule, Meter(audit.index), now)
     assert firing.told
-    body, headers = json_request(firing.told, "msg_1", 1, signing_key(SECRET))
+    body, headers = json_request(alert_notice(firing.told), "msg_1", 1, signing_key(SECRET))
     assert page["is_genuine"](SECRET, headers, body)
     assert not page["is_genuine"](SECRET, headers, body + b" ")
     shown, sent = JSON.value, json.loads(body)

@@ -3,6 +3,7 @@
 import base64
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -12,7 +13,8 @@ from support.operating.receivers import SECRET
 
 from hookgate.proxy.approvals.links import LinkError, Links, read_links
 from hookgate.proxy.approvals.requests import ApprovalRequest
-from hookgate.proxy.config import Config, ConfigError
+from hookgate.proxy.config import AdminSettings, Config, ConfigError
+from hookgate.proxy.config.reading import conflicts
 
 URL = "https://panel.example.com"
 PEOPLE = ("ada@example.com", "bob")
@@ -109,7 +111,6 @@ def test_a_secret_that_cannot_be_used_is_named(tmp_path: Path) -> None:
         ({"people": [ADA]}, "need approvals.secret_file"),
         ({"people": [ADA, {"name": "ADA@example.com", "receiver": "b"}], "secret": SECRET}, "two are named"),
         ({"people": [ADA], "receivers": ["a"], "secret": SECRET}, "a is named twice"),
-        ({"receivers": ["c"]}, "there is no receiver c"),
         ({"persons": 3}, "less than or equal to 2"),
         ({"mode": "hold", "hold": 0}, "greater than or equal to 0.1"),
         ({"people": [{"name": "<b>\n", "receiver": "a"}], "secret": SECRET}, "match"),
@@ -118,3 +119,22 @@ def test_a_secret_that_cannot_be_used_is_named(tmp_path: Path) -> None:
 def test_settings_that_cannot_be_meant_are_errors(approvals: dict[str, object], why: str) -> None:
     with pytest.raises(ValueError, match=why):
         settings(**approvals)
+
+
+@pytest.mark.parametrize(
+    ("approvals", "problem"),
+    [
+        ({"receivers": ["c"]}, "approvals.receivers: there is no receiver c; describe it in"),
+        (
+            {"people": [{"name": "eve", "receiver": "c"}], "secret": SECRET},
+            "approvals.people: there is no receiver c",
+        ),
+        ({"people": [ADA], "secret": SECRET, "admin": "off"}, "approvals.people: their links need the URL"),
+    ],
+)
+def test_a_gateway_does_not_start_with_what_nobody_would_be_told(approvals: Any, problem: str) -> None:
+    admin = {"address": approvals.pop("admin", "127.0.0.1:9787")}
+    config = settings(**approvals).model_copy(update={"admin": AdminSettings.model_validate(admin)})
+    [(name, message)] = conflicts(config)
+    assert message.startswith(problem)
+    assert name in ("approvals.receivers", "approvals.people")

@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl
 
 from aiohttp import hdrs, web
 
-from hookgate.proxy.admin.acting import Action, PlanAction
+from hookgate.proxy.admin.acting import Action
 from hookgate.proxy.admin.roles import Person
 from hookgate.proxy.approvals.links import Link, LinkError, Links
 from hookgate.proxy.approvals.requests import (
@@ -96,11 +96,8 @@ class ApprovalPanel:
 
     # ---- decisions of people who are signed in
 
-    def plans(self) -> dict[str, PlanAction]:
-        """Return the routes with which people decide."""
-        return {"POST /api/approvals": self._plan}
-
-    async def _plan(self, body: JsonObject, person: Person) -> Action:
+    async def plan(self, body: JsonObject, person: Person) -> Action:
+        """Return the decision that the body of a request asks for. Raises ApiError."""
         if not person.may(self._settings.role):
             role = self._settings.role
             raise ApiError(403, f"This needs the role {role}. Your role is {person.role}.")

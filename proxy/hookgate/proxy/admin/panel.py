@@ -15,7 +15,7 @@ from yarl import URL
 
 from hookgate.hooks.engine_reloader import EngineReloader
 from hookgate.proxy.admin.access import Access, admin_token_source, create_token, panel_link
-from hookgate.proxy.admin.acting import Actions, Comparisons, PlanAction, TryHooks
+from hookgate.proxy.admin.acting import Action, Actions, Comparisons, PlanAction, TryHooks
 from hookgate.proxy.admin.alerts import AlertPanel
 from hookgate.proxy.admin.api import Answer, Download, PanelApi, PanelRequest, Readiness
 from hookgate.proxy.admin.approvals import ApprovalPanel, link_page, read_form
@@ -148,14 +148,11 @@ class Panel:
             "POST /api/sign-out": self._sign_out,
             "POST /api/hooks/switch": self._switch,
             "POST /api/alerts/silence": self._silence,
+            "POST /api/approvals": self._acting(self._plan_decision),
+            "GET /approvals/NAME": self._link_page,
+            "POST /approvals/NAME": self._answer_link,
             **{route: self._acting(plan) for route, plan in (actions.plans() if actions else {}).items()},
         }
-        if api.approvals is not None:
-            self.handlers |= {
-                "GET /approvals/NAME": self._link_page,
-                "POST /approvals/NAME": self._answer_link,
-                **{route: self._acting(plan) for route, plan in api.approvals.plans().items()},
-            }
         """The handler of each route. `ROUTES` says which role it needs."""
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -193,7 +190,10 @@ class Panel:
         question = PanelRequest(person, dict(parse_qsl(query)), name) if person else None
         return await self.handlers[route](request, question)
 
-    # ---- links of approvals, which need no session
+    # ---- approvals, which people also decide with links, without a session
+
+    async def _plan_decision(self, body: JsonObject, person: Person) -> Action:
+        return await self._approvals.plan(body, person)
 
     async def _link_page(self, request: web.BaseRequest, _: PanelRequest | None) -> web.Response:
         return await self._approvals.page(_token(request))

@@ -1026,16 +1026,6 @@ class Config(Section):
             raise ValueError("audit.jsonl is stdout, which several workers cannot share; name a file")
         return self
 
-    @model_validator(mode="after")
-    def _approvals_have_receivers(self) -> Self:
-        known = [receiver.name for receiver in self.alerts.receivers]
-        named = [*self.approvals.receivers, *(each.receiver for each in self.approvals.people)]
-        if unknown := next((name for name in named if name not in known), None):
-            raise ValueError(
-                f"approvals: there is no receiver {unknown}; describe it in [[alerts.receivers]]"
-            )
-        return self
-
     @property
     def approvals_url(self) -> str:
         """The URL at which people's browsers reach the admin listener; empty if it is not known."""

@@ -133,7 +133,17 @@ def conflicts(config: Config) -> Iterator[tuple[str, str]]:
             f"{name}: there are no records to send, because audit.enabled is false; set that to true, or "
             "remove the table",
         )
-    if config.approvals.people and not config.approvals_url:
+    approvals, known = config.approvals, {receiver.name for receiver in config.alerts.receivers}
+    for key, names in (
+        ("receivers", approvals.receivers),
+        ("people", [each.receiver for each in approvals.people]),
+    ):
+        if unknown := next((name for name in names if name not in known), None):
+            yield (
+                f"approvals.{key}",
+                f"approvals.{key}: there is no receiver {unknown}; describe it in [[alerts.receivers]]",
+            )
+    if approvals.people and not config.approvals_url:
         yield (
             "approvals.people",
             "approvals.people: their links need the URL of the admin listener; set approvals.url",
