@@ -72,7 +72,7 @@ async def roles(folder: Path) -> AsyncIterator[tuple[Paneled, dict[str, dict[str
             HOOKS,
             SCRIPT,
             alerts={"rules": [{"name": "denials"}]},
-            approvals={"mode": "ticket"},
+            approvals={"mode": "ticket", "role": "auditor"},
             audit={"content": "full"},
             sign_in={"issuer": provider.issuer, **SETTINGS},
         ) as gateway,

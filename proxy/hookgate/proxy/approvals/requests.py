@@ -312,14 +312,21 @@ def row_of(request: ApprovalRequest) -> dict[str, Any]:
         **row,
         "hooks": json.dumps(request.hooks),
         "decisions": json.dumps([asdict(each) for each in request.decisions]),
+        "pending": _identity(request) if request.state == "pending" else None,
     }
+
+
+def _identity(request: ApprovalRequest) -> bytes:
+    """Return the hash of what identifies the call of a request, by which a second request is prevented."""
+    return sha256(json_identity([request.key, request.session, request.digest.hex()])).digest()
 
 
 def read_row(row: Mapping[str, Any]) -> ApprovalRequest:
     """Return the request in a row."""
+    fields = {name: row[name] for name in ApprovalRequest.__slots__}
     return ApprovalRequest(
         **{
-            **row,
+            **fields,
             "hooks": tuple(json.loads(row["hooks"])),
             "decisions": _read_decisions(json.loads(row["decisions"])),
         }

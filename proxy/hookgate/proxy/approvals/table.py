@@ -153,7 +153,9 @@ class ApprovalTable(StoredTable):
                     "The same call was asked about again meanwhile; decide about that request."
                 )
             stored = row_of(new)
-            changed = {name: stored[name] for name in ("state", "decisions", "scope", "tools", "expires")}
+            changed = {
+                name: stored[name] for name in ("state", "decisions", "scope", "tools", "expires", "pending")
+            }
             connection.execute(update(approvals).where(approvals.c.id == id_).values(changed))
             return new
 
@@ -167,7 +169,7 @@ class ApprovalTable(StoredTable):
 
 def _expire(connection: Connection, now: int) -> None:
     over = and_(approvals.c.state == "pending", approvals.c.expires <= now)
-    connection.execute(update(approvals).where(over).values(state="expired"))
+    connection.execute(update(approvals).where(over).values(state="expired", pending=None))
 
 
 def _is_same(asked: AskedCall) -> ColumnElement[bool]:

@@ -15,7 +15,6 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
-    text,
 )
 
 NEWEST = "0015"
@@ -551,15 +550,7 @@ approvals = Table(
     Column("tools", Text, nullable=False),
     Index("ix_approvals_key", "key", "state"),
     Index("ix_approvals_state", "state", "expires"),
-    # The same call is asked about once, also by several gateways.
-    Index(
-        "uq_approvals_pending",
-        "key",
-        "session",
-        "digest",
-        unique=True,
-        sqlite_where=text("state = 'pending'"),
-        postgresql_where=text("state = 'pending'"),
-    ),
+    # What identifies the call, as long as the request is pending: so the same call is asked about once.
+    Column("pending", LargeBinary, unique=True),
 )
 """The tool calls about which a person is asked, and what was decided."""

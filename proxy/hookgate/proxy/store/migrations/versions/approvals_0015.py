@@ -29,15 +29,9 @@ def upgrade() -> None:
         sa.Column("decisions", sa.Text(), nullable=False),
         sa.Column("scope", sa.Text(), nullable=False),
         sa.Column("tools", sa.Text(), nullable=False),
+        sa.Column("pending", sa.LargeBinary()),
         sa.PrimaryKeyConstraint("id", name="pk_approvals"),
+        sa.UniqueConstraint("pending", name="uq_approvals_pending"),
     )
     op.create_index("ix_approvals_key", "approvals", ["key", "state"])
     op.create_index("ix_approvals_state", "approvals", ["state", "expires"])
-    op.create_index(
-        "uq_approvals_pending",
-        "approvals",
-        ["key", "session", "digest"],
-        unique=True,
-        sqlite_where=sa.text("state = 'pending'"),
-        postgresql_where=sa.text("state = 'pending'"),
-    )
