@@ -56,8 +56,10 @@ async def test_an_answer_is_held_for_a_person(client: Client, answer: str, tmp_p
     if answer == "yes":
         assert TOOL_SAYS in told
     else:
-        reason = "A person has denied this call" if answer == "no" else "nobody has decided within 1 seconds"
-        assert f"Tool execution blocked: {reason}" in told
+        assert "Tool execution blocked: " in told
+        assert (
+            "A person has denied this call" if answer == "no" else "nobody has decided within 1 s"
+        ) in told
         assert TOOL_SAYS not in told
 
 

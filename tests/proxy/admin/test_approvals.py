@@ -282,6 +282,8 @@ async def test_forged_links_are_refused_with_a_page(tmp_path: Path) -> None:
                 assert code == 403, token
                 assert "<h1>" in page
                 assert headers["Content-Type"].startswith("text/html")
+        many = {f"field-{n}": "x" for n in range(50)}
+        assert (await open_link(gateway, good, many))[0] == 400
         code, page, _ = await open_link(gateway, good, {"decision": "yes"})
         assert (code, "not sent completely" in page) == (403, True)
         with table_in(tmp_path) as table:

@@ -97,11 +97,11 @@ async def roles(folder: Path) -> AsyncIterator[tuple[Paneled, dict[str, dict[str
 
 def ask_about(state: Path, id_: str) -> None:
     """Store a request for an approval with this ID, and with content."""
-    call = AskedCall("k", "s", id_, "web", "agent", "canary-tool", {"path": ARGUMENT}, ("block",), REASON)
+    call = AskedCall("k", id_, id_, "web", "agent", "canary-tool", {"path": ARGUMENT}, ("block",), REASON)
     request = ApprovalRequest.about(call, id_, now(), now() + 3_600_000, 1)
     assert request
     with closing(open_approvals(None, state)) as database, database.engine.begin() as connection:
-        connection.execute(approvals.insert().values({**row_of(request), "session": id_}))
+        connection.execute(approvals.insert().values(row_of(request)))
 
 
 async def live(gateway: Paneled, headers: Mapping[str, str]) -> bytes:

@@ -41,6 +41,9 @@ _LISTED = 200
 _SHOWN_AT_FIRST = 4000
 """Characters of arguments on the page of a link before the reader has all of them shown."""
 
+_FIELDS = 10
+"""The most fields of the form that a link's page sends."""
+
 _NO_REQUEST = "There is no such request: its ID is unknown, or it was removed."
 
 
@@ -272,4 +275,7 @@ def _arguments(shown: str) -> str:
 async def read_form(request: web.BaseRequest) -> dict[str, str]:
     """Return the fields of a form. Raises ApiError."""
     data = await read_bytes(request)
-    return dict(parse_qsl(data.decode(errors="replace"), keep_blank_values=True, max_num_fields=10))
+    try:
+        return dict(parse_qsl(data.decode(errors="replace"), max_num_fields=_FIELDS))
+    except ValueError:
+        raise ApiError(400, "The form has too many fields. Open the link again.") from None

@@ -144,7 +144,7 @@ class ApprovalRequest:
             asked.digest,
             arguments,
             asked.hooks,
-            asked.why[:LONGEST_REASON],
+            visible(asked.why[:LONGEST_REASON]),
             now,
             expires,
             persons,
