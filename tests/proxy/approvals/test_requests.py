@@ -14,12 +14,12 @@ from hookgate.proxy.approvals.requests import (
     ApprovalRequest,
     DecisionError,
     Scope,
-    document_of,
     printable,
     read_row,
+    request_document,
+    request_summary,
     row_of,
     shown_arguments,
-    summary_of,
     visible,
 )
 from hookgate.translator.fields import same
@@ -116,9 +116,9 @@ def test_names_are_one_line_and_are_cut() -> None:
 
 def test_a_summary_contains_nothing_of_the_content() -> None:
     made = request(to="secret@example.com")
-    assert "secret" not in json.dumps(summary_of(made, now()))
-    assert "send_mail" not in json.dumps(summary_of(made, now()))
-    assert document_of(made, now())["arguments"] == {"to": "secret@example.com"}
+    assert "secret" not in json.dumps(request_summary(made, now()))
+    assert "send_mail" not in json.dumps(request_summary(made, now()))
+    assert request_document(made, now())["arguments"] == {"to": "secret@example.com"}
 
 
 def test_arguments_that_nobody_would_read_are_not_asked_about() -> None:

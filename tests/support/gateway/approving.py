@@ -11,7 +11,7 @@ from support.gateway.life import until
 from support.gateway.loopback import RunningGateway, gateway_before, running_upstream
 
 from hookgate.proxy.approvals.asking import Approvals, open_approvals_of
-from hookgate.proxy.approvals.requests import ONCE, ApprovalRequest, AskedCall, Decision, Scope
+from hookgate.proxy.approvals.requests import ONCE, ApprovalDecision, ApprovalRequest, AskedCall, Scope
 from hookgate.proxy.approvals.table import ApprovalTable
 from hookgate.proxy.config import Config
 from hookgate.proxy.store.database import open_approvals
@@ -30,8 +30,8 @@ def asked(tool: str = "send_mail", key: str = "alice", session: str = "s-1", **a
     return AskedCall(key, session, call, "web", "agent", tool, arguments, ("asks",), "A person decides.")
 
 
-def decision(by: str = "ada", *, approves: bool = True, scope: Scope = ONCE, **more: Any) -> Decision:
-    return Decision(approves, by, "command", now(), scope=scope, **more)
+def decision(by: str = "ada", *, approves: bool = True, scope: Scope = ONCE, **more: Any) -> ApprovalDecision:
+    return ApprovalDecision(approves, by, "command", now(), scope=scope, **more)
 
 
 @dataclass
@@ -48,7 +48,7 @@ class People:
         await until(lambda: len(self.pending()) >= count)
         return self.pending()[0]
 
-    def decide(self, request: ApprovalRequest, decided: Decision) -> ApprovalRequest:
+    def decide(self, request: ApprovalRequest, decided: ApprovalDecision) -> ApprovalRequest:
         return self.table.decide(request.id, decided)
 
 

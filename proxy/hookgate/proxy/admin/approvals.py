@@ -18,17 +18,17 @@ from hookgate.proxy.admin.roles import Person
 from hookgate.proxy.approvals.links import Link, LinkError, Links
 from hookgate.proxy.approvals.requests import (
     LONGEST_REASON,
+    ApprovalDecision,
     ApprovalRequest,
-    Decision,
     DecisionError,
     Scope,
     ScopeKind,
     Way,
     check_person,
     decided_change,
-    document_of,
+    request_document,
+    request_summary,
     shown_arguments,
-    summary_of,
     visible,
 )
 from hookgate.proxy.approvals.table import ApprovalTable
@@ -76,7 +76,7 @@ class ApprovalPanel:
         """Return the latest requests, as far as a person may see them."""
         now = _now()
         found = await asyncio.to_thread(self._table.latest, _LISTED)
-        shown = document_of if person.sees_content else summary_of
+        shown = request_document if person.sees_content else request_summary
         rows = [
             {name: value for name, value in shown(each, now).items() if name != "arguments"} for each in found
         ]
@@ -86,7 +86,7 @@ class ApprovalPanel:
         """Return a request with its arguments. Raises ApiError (404)."""
         request = await self._find(id_)
         return {
-            **document_of(request, _now()),
+            **request_document(request, _now()),
             "shown": shown_arguments(request),
             "decides": person.may(self._settings.role),
         }
@@ -111,7 +111,7 @@ class ApprovalPanel:
         decision = _decision(body, person.name, "panel", approves=approves)
         return self._action(request, decision)
 
-    def _action(self, request: ApprovalRequest, decision: Decision) -> Action:
+    def _action(self, request: ApprovalRequest, decision: ApprovalDecision) -> Action:
         """Return the change that a decision makes. Raises ApiError (409) if it is not possible."""
         try:
             self._check(request, decision)
@@ -126,11 +126,11 @@ class ApprovalPanel:
                 )
             except DecisionError as error:
                 raise ApiError(409, str(error)) from None
-            return document_of(new, _now())
+            return request_document(new, _now())
 
         return Action(*decided_change(request, decision), make)
 
-    def _check(self, request: ApprovalRequest, decision: Decision) -> None:
+    def _check(self, request: ApprovalRequest, decision: ApprovalDecision) -> None:
         """Raise DecisionError if somebody approves a call of their own, and may not."""
         check_person(self._settings.own_calls, request, decision)
 
@@ -168,7 +168,7 @@ class ApprovalPanel:
         return link, request
 
 
-def _decision(body: JsonObject, by: str, way: Way, *, approves: bool) -> Decision:
+def _decision(body: JsonObject, by: str, way: Way, *, approves: bool) -> ApprovalDecision:
     """Return the decision in a body. Raises ApiError (400)."""
     reason, tools, seconds = body.get("reason", ""), body.get("tools", ""), body.get("seconds", 0)
     kinds: dict[object, ScopeKind] = {"once": "once", "session": "session", "tools": "tools"}
@@ -178,12 +178,12 @@ def _decision(body: JsonObject, by: str, way: Way, *, approves: bool) -> Decisio
     if kind is None:
         raise ApiError(400, "scope: must be once, session or tools")
     if kind != "tools":
-        return Decision(approves, by, way, _now(), reason, Scope(kind))
+        return ApprovalDecision(approves, by, way, _now(), reason, Scope(kind))
     if not isinstance(tools, str) or not 0 < len(tools) <= 100 or not tools.isprintable():
         raise ApiError(400, "tools: must be names of tools, with wildcards, such as send_*")
     if type(seconds) is not int:
         raise ApiError(400, "seconds: must be a whole number")
-    return Decision(approves, by, way, _now(), reason, Scope(kind, tools, seconds))
+    return ApprovalDecision(approves, by, way, _now(), reason, Scope(kind, tools, seconds))
 
 
 def _used(link: Link, request: ApprovalRequest) -> str:

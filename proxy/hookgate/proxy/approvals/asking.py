@@ -58,7 +58,7 @@ RecordChange = Callable[[str, str, JsonObject], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ApprovalAnswer:
     """Whether a call may pass, and if not, why, for the model and the user."""
 
     result: AnswerResult
@@ -110,7 +110,7 @@ class Approvals:
         """The seconds for which an answer waits for decisions about its calls; 0 if it does not."""
         return self._settings.hold if self._settings.mode == "hold" else 0.0
 
-    async def answer(self, asked: AskedCall, until: float = 0.0) -> Answer:
+    async def answer(self, asked: AskedCall, until: float = 0.0) -> ApprovalAnswer:
         """Return whether a call may pass, at the latest `until` then on the monotonic clock.
 
         Without that time, the answer does not wait for a decision.
@@ -119,14 +119,14 @@ class Approvals:
             answer = await self._answer(asked, until)
         except (StoreError, ApiError) as error:
             log.error("a call was denied, because people cannot be asked: %s", error)
-            answer = Answer("failed", _FAILED)
+            answer = ApprovalAnswer("failed", _FAILED)
         except Exception:
             log.exception("internal error in approvals, so a call was denied; please report this")
-            answer = Answer("failed", _FAILED)
+            answer = ApprovalAnswer("failed", _FAILED)
         self.results[answer.result] += 1
         return answer
 
-    async def _answer(self, asked: AskedCall, until: float) -> Answer:
+    async def _answer(self, asked: AskedCall, until: float) -> ApprovalAnswer:
         while True:
             standing = await self._ask(asked)
             request = standing.request
@@ -136,7 +136,7 @@ class Approvals:
                 text = _TIMED_OUT if until else _NEEDED
                 reason = text.format(id=request.short_id, seconds=self.hold)
                 reason = f"{reason}\n{asked.why}" if asked.why else reason
-                return Answer("timed out" if until else "asked", reason, request)
+                return ApprovalAnswer("timed out" if until else "asked", reason, request)
 
     async def _ask(self, asked: AskedCall) -> Standing:
         """Look the call up, and have people asked if nobody was. Raises StoreError, or ApiError."""
@@ -238,19 +238,19 @@ class Approvals:
         await asyncio.to_thread(self._threads.close)
 
 
-def _decided(standing: Standing) -> Answer:
+def _decided(standing: Standing) -> ApprovalAnswer:
     request = standing.request
     if standing.result == "approved":
-        return Answer("approved", "", request)
+        return ApprovalAnswer("approved", "", request)
     if standing.result == "denied" and request is not None:
         reason = request.decisions[-1].reason
         text = _DENIED.format(id=request.short_id)
-        return Answer("denied", f"{text}\n{reason}" if reason else text, request)
+        return ApprovalAnswer("denied", f"{text}\n{reason}" if reason else text, request)
     if standing.result == "full":
-        return Answer("full", _FULL)
+        return ApprovalAnswer("full", _FULL)
     if standing.result == "too large":
-        return Answer("too large", _TOO_LARGE)
-    return Answer("failed", _FAILED)
+        return ApprovalAnswer("too large", _TOO_LARGE)
+    return ApprovalAnswer("failed", _FAILED)
 
 
 @asynccontextmanager

@@ -86,7 +86,7 @@ ONCE = Scope()
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class ApprovalDecision:
     """What one person has decided."""
 
     approves: bool
@@ -121,7 +121,7 @@ class ApprovalRequest:
     expires: int
     persons: int
     state: State = "pending"
-    decisions: tuple[Decision, ...] = ()
+    decisions: tuple[ApprovalDecision, ...] = ()
     scope: ScopeKind = "once"
     tools: str = ""
 
@@ -155,9 +155,9 @@ class ApprovalRequest:
         return self.id[:SHORT_ID]
 
     @property
-    def approvals(self) -> tuple[Decision, ...]:
+    def approvals(self) -> tuple[ApprovalDecision, ...]:
         """The approvals that count: those since the last denial."""
-        counted: list[Decision] = []
+        counted: list[ApprovalDecision] = []
         for decision in self.decisions:
             counted = [*counted, decision] if decision.approves else []
         return tuple(counted)
@@ -173,7 +173,7 @@ class ApprovalRequest:
         """Return the state: one whose time is over and that nobody has denied or used has expired."""
         return "expired" if self.state in ("pending", "approved") and self.expires <= now else self.state
 
-    def decided(self, decision: Decision) -> "ApprovalRequest":
+    def decided(self, decision: ApprovalDecision) -> "ApprovalRequest":
         """Return the request after a decision. Raises DecisionError."""
         if self.state_at(decision.at) == "expired" or self.expires <= decision.at:
             raise DecisionError(f"The request {self.short_id} expired at {_time(self.expires)}.")
@@ -193,7 +193,7 @@ class ApprovalRequest:
             self, state="approved", decisions=decisions, scope=scope.kind, tools=scope.tools, expires=until
         )
 
-    def _check_approval(self, decision: Decision) -> None:
+    def _check_approval(self, decision: ApprovalDecision) -> None:
         """Raise DecisionError if a person may not approve the request so."""
         scope, earlier = decision.scope, self.approvals
         if self.state == "approved":
@@ -212,13 +212,15 @@ class ApprovalRequest:
             raise DecisionError("Tools can be approved for at most 30 days.")
 
 
-def check_person(own_calls: Literal["allow", "refuse"], request: ApprovalRequest, decision: Decision) -> None:
+def check_person(
+    own_calls: Literal["allow", "refuse"], request: ApprovalRequest, decision: ApprovalDecision
+) -> None:
     """Raise DecisionError if somebody approves a call of their own, and may not."""
     if decision.approves and own_calls == "refuse" and decision.is_by(request.key):
         raise DecisionError(f"{decision.by} may not approve calls of their own key.")
 
 
-def decided_change(request: ApprovalRequest, decision: Decision) -> tuple[str, JsonObject]:
+def decided_change(request: ApprovalRequest, decision: ApprovalDecision) -> tuple[str, JsonObject]:
     """Return the name of a decision in the audit, and what it is about."""
     about: JsonObject = {
         "request": request.id,
@@ -267,7 +269,7 @@ def shown_arguments(request: ApprovalRequest) -> str:
     return visible(json.dumps(json.loads(request.arguments), indent=2, ensure_ascii=False))
 
 
-def summary_of(request: ApprovalRequest, now: int) -> JsonObject:
+def request_summary(request: ApprovalRequest, now: int) -> JsonObject:
     """Return what everybody may see who may see calls: nothing of the content."""
     state = request.state_at(now)
     return {
@@ -288,10 +290,10 @@ def summary_of(request: ApprovalRequest, now: int) -> JsonObject:
     }
 
 
-def document_of(request: ApprovalRequest, now: int) -> JsonObject:
+def request_document(request: ApprovalRequest, now: int) -> JsonObject:
     """Return all that those see who may see the content of calls."""
     return {
-        **summary_of(request, now),
+        **request_summary(request, now),
         "tool": request.tool,
         "arguments": json.loads(request.arguments),
         "sha256": request.digest.hex(),
@@ -333,5 +335,5 @@ def read_row(row: Mapping[str, Any]) -> ApprovalRequest:
     )
 
 
-def _read_decisions(stored: Sequence[Mapping[str, Any]]) -> tuple[Decision, ...]:
-    return tuple(Decision(**{**each, "scope": Scope(**each["scope"])}) for each in stored)
+def _read_decisions(stored: Sequence[Mapping[str, Any]]) -> tuple[ApprovalDecision, ...]:
+    return tuple(ApprovalDecision(**{**each, "scope": Scope(**each["scope"])}) for each in stored)

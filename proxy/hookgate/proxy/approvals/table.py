@@ -15,9 +15,9 @@ from typing import Literal
 from sqlalchemy import ColumnElement, Connection, and_, delete, func, or_, select, update
 
 from hookgate.proxy.approvals.requests import (
+    ApprovalDecision,
     ApprovalRequest,
     AskedCall,
-    Decision,
     DecisionError,
     State,
     read_row,
@@ -134,7 +134,7 @@ class ApprovalTable(StoredTable):
         return read_row(found[0]) if len(found) == 1 else None
 
     def decide(
-        self, id_: str, decision: Decision, check: Callable[[ApprovalRequest], None] = lambda _: None
+        self, id_: str, decision: ApprovalDecision, check: Callable[[ApprovalRequest], None] = lambda _: None
     ) -> ApprovalRequest:
         """Store a decision, and return the request as it is then.
 

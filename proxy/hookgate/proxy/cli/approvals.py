@@ -11,15 +11,15 @@ from hookgate.proxy.approvals.requests import (
     LONGEST_GRANT,
     LONGEST_REASON,
     ONCE,
+    ApprovalDecision,
     ApprovalRequest,
-    Decision,
     DecisionError,
     Scope,
     check_person,
     decided_change,
-    document_of,
     one_line,
     printable,
+    request_document,
     shown_arguments,
 )
 from hookgate.proxy.approvals.table import ApprovalTable
@@ -87,7 +87,7 @@ async def run_approvals(args: argparse.Namespace) -> int:
         if args.approvals_command == "show":
             _print(request, as_json=args.json)
             return 0
-        decision = Decision(
+        decision = ApprovalDecision(
             args.approvals_command == "approve",
             operator_name(args.by),
             "command",
@@ -112,7 +112,7 @@ def _now() -> int:
 
 
 def _decide(
-    config: Config, table: ApprovalTable, request: ApprovalRequest, decision: Decision
+    config: Config, table: ApprovalTable, request: ApprovalRequest, decision: ApprovalDecision
 ) -> ApprovalRequest:
     own_calls = config.approvals.own_calls
     try:
@@ -127,7 +127,7 @@ def _list(table: ApprovalTable, args: argparse.Namespace) -> int:
     shown = [each for each in found if args.all or each.state_at(now) == "pending"]
     if args.json:
         for each in shown:
-            print(json.dumps(document_of(each, now)))
+            print(json.dumps(request_document(each, now)))
         return 0
     if not shown:
         print("No call waits for a decision.")
@@ -151,7 +151,7 @@ def _list(table: ApprovalTable, args: argparse.Namespace) -> int:
 
 
 def _print(request: ApprovalRequest, *, as_json: bool) -> None:
-    document = document_of(request, _now())
+    document = request_document(request, _now())
     if as_json:
         print(json.dumps(document))
         return
@@ -165,7 +165,7 @@ def _print(request: ApprovalRequest, *, as_json: bool) -> None:
 
 def _report(request: ApprovalRequest, *, as_json: bool) -> None:
     if as_json:
-        print(json.dumps(document_of(request, _now())))
+        print(json.dumps(request_document(request, _now())))
     elif request.state == "pending":
         print(
             f"{request.short_id} is approved by {request.deciders[-1]}; another person must approve it, too."
