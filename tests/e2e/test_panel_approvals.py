@@ -20,6 +20,7 @@ from hookgate.proxy.store.database import open_approvals
 pytestmark = pytest.mark.asyncio(loop_scope="module")  # in which the browser runs
 
 EVIL = "<img src=x onerror=alert(1)>\u202e"
+SEEN = "each => each.scrollWidth <= each.clientWidth && each.scrollHeight <= each.clientHeight + 1"
 ALERTS = {"receivers": [{"name": "bob", "url": "http://127.0.0.1:9/", "secret": SECRET}]}
 APPROVALS = {"mode": "ticket", "people": [{"name": "bob", "receiver": "bob"}], "secret": SECRET}
 
@@ -54,6 +55,7 @@ async def test_a_request_is_read_and_decided(
             await expect(page.locator("pre")).not_to_contain_text("the end")
             await page.get_by_role("button", name="Show all").click()
             await expect(page.locator("pre")).to_contain_text("the end")
+            assert await page.locator("pre").evaluate(SEEN), "nothing is beyond an edge"
             assert await violations(page) == []
             assert await page.evaluate("document.documentElement.scrollWidth - window.innerWidth") <= 0
             await page.get_by_label("Reason").fill("fine")
@@ -67,7 +69,7 @@ async def test_a_request_is_read_and_decided(
 async def test_the_page_of_a_link_decides_with_its_form(browser: Browser, tmp_path: Path) -> None:
     async with panel_gateway(tmp_path, approvals=APPROVALS, alerts=ALERTS, audit={}) as gateway:
         url = Links(SECRET, ("bob",), gateway.admin).url_for(request_in(tmp_path, "short"), "bob")
-        async with browsing(browser, url) as page:
+        async with browsing(browser, url, provider=gateway.admin) as page:
             await expect(page.get_by_role("heading", name="bob, do you approve this call?")).to_be_visible()
             await expect(page.locator("pre")).to_contain_text("<img src=x onerror=alert(1)>\\u202e")
             assert await page.locator("img").count() == 0

@@ -264,12 +264,16 @@ def _about(request: ApprovalRequest) -> str:
 
 def _arguments(shown: str) -> str:
     if len(shown) <= _SHOWN_AT_FIRST:
-        return f"<pre>{escape(shown)}</pre>"
+        return _text(shown)
     return (
         f"<p><strong>The first {_SHOWN_AT_FIRST:,} of {len(shown):,} characters. Read all before you decide."
-        f"</strong></p><pre>{escape(shown[:_SHOWN_AT_FIRST])}…</pre>"
-        f"<details><summary>Show all {len(shown):,} characters</summary><pre>{escape(shown)}</pre></details>"
+        f"</strong></p>{_text(shown[:_SHOWN_AT_FIRST] + '…')}"
+        f"<details><summary>Show all {len(shown):,} characters</summary>{_text(shown)}</details>"
     )
+
+
+def _text(shown: str) -> str:
+    return f'<pre class="wrapped">{escape(shown)}</pre>'
 
 
 async def read_form(request: web.BaseRequest) -> dict[str, str]:

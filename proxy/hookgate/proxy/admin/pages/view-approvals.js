@@ -64,8 +64,8 @@ function about(request) {
     ["their reason", request.why],
     ["asked", time(request.created)],
     ["expires", time(request.expires)],
-    ["persons needed", request.persons > 1 && count(request.persons)],
-    ["decisions", request.decisions.map((each) => el("div", {}, decision(each)))],
+    ["persons needed", request.persons > 1 ? count(request.persons) : null],
+    ["decisions", request.decisions.length ? request.decisions.map((each) => el("div", {}, decision(each))) : null],
   ]));
 }
 
@@ -76,7 +76,7 @@ function decision(each) {
 
 /** Return the arguments: all of them, or their beginning with a button that shows the rest. */
 function argumentsOf(text) {
-  const pre = el("pre", { tabindex: "0" }, text.slice(0, AT_FIRST));
+  const pre = el("pre", { class: "wrapped", tabindex: "0" }, text.slice(0, AT_FIRST));
   if (text.length <= AT_FIRST) return pre;
   const cut = note(el("strong", {}, `The first ${count(AT_FIRST)} of ${count(text.length)} characters. Read all before you decide. `));
   const button = el("button", { type: "button", on: { click: () => {
