@@ -2,21 +2,26 @@
 
 import asyncio
 import json
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support.bodies.mails import APIS, Api, gemini_answer, gemini_turn
+from support.bodies.mails import APIS, Api, completion, gemini_answer, gemini_turn
 from support.conversation import function_call, model_turn, user_turn
-from support.gateway.approving import ASKS, Approving, approving_gateway, decision
+from support.gateway.approving import ASKS, Approving, People, approving_gateway, decision
 from support.gateway.life import nothing_left, until
 from support.gateway.live import END, JUDGES, MODEL, ScriptedModel, client_text, session
-from support.gateway.loopback import gateway_before, runs, says
-from support.wire import KEY, SSE, UNARY, Answer, ask, connected, ok, peer, post
+from support.gateway.loopback import gateway_before, runs, says, write_settings
+from support.gateway.panel import panel_gateway
+from support.wire import KEY, SSE, UNARY, Answer, ask, connected, ok, peer, post, prompt
 
 from hookgate.proxy.approvals import asking
 from hookgate.proxy.approvals.requests import Scope
+from hookgate.proxy.approvals.table import MAX_OPEN, ApprovalTable
 from hookgate.proxy.errors import ApiError, StoreError
+from hookgate.proxy.keys.callers import hash_single_key
+from hookgate.proxy.store.database import open_approvals
 
 Json = dict[str, Any]
 SESSION = {**KEY, "x-hookgate-session": "s-1"}
@@ -168,6 +173,40 @@ async def test_answers_to_one_key_that_wait_are_bounded(
         await asyncio.gather(*waiting, return_exceptions=True)
 
 
+async def test_a_flood_of_calls_asks_about_few_and_other_keys_have_room(tmp_path: Path) -> None:
+    parts = [{"functionCall": {"name": "send_mail", "args": {"to": f"{n}"}}} for n in range(100)]
+    script = {
+        "rules": [{"when": {"text": "one"}, "answer": {"parts": parts[:1]}}, {"answer": {"parts": parts}}]
+    }
+    named = {"keys": {name: {"sha256": hash_single_key(name)} for name in ("alice", "bob")}}
+    async with approving_gateway(tmp_path, script, sections=named) as gateway:
+        headers = [{"x-goog-api-key": name, "x-hookgate-session": "s"} for name in ("alice", "bob")]
+        for _ in range(3):
+            answer = await post(gateway.url, UNARY, prompt("send them"), headers[0])
+            assert "too many calls of this key wait" in answer.body.decode()
+        assert len(gateway.people.pending()) == MAX_OPEN
+        await post(gateway.url, UNARY, prompt("one"), headers[1])
+        [request] = [each for each in gateway.people.pending() if each.key == "bob"]
+        gateway.people.decide(request, decision())
+        assert b"functionCall" in (await post(gateway.url, UNARY, prompt("one"), headers[1])).body
+
+
+async def test_settings_are_reloaded_while_a_call_waits(tmp_path: Path) -> None:
+    script = {"rules": [{"answer": {"parts": [{"functionCall": {"name": "send_mail", "args": MAIL}}]}}]}
+    approvals = {"mode": "hold", "hold": 60}
+    async with panel_gateway(tmp_path, {"BeforeTool": [ASKS]}, script, approvals=approvals) as gateway:
+        answer = asyncio.create_task(post(gateway.url, UNARY, prompt("send it"), SESSION))
+        with closing(ApprovalTable(open_approvals(None, tmp_path / "state"))) as table:
+            people = People(table)
+            request = await people.wait()
+            before = gateway.reloader.current.revision
+            write_settings(tmp_path, {"BeforeTool": [{**ASKS, "name": "other"}]})
+            await gateway.reloader.reload()
+            assert gateway.reloader.current.revision != before
+            people.decide(request, decision())
+        assert b"functionCall" in (await answer).body
+
+
 async def test_another_key_or_session_cannot_use_an_approval(tmp_path: Path) -> None:
     others = [{**SESSION, "x-hookgate-session": "s-2"}, {**SESSION, "x-goog-api-key": "another-key"}]
     async with (
@@ -193,6 +232,54 @@ async def test_changed_arguments_are_another_call(tmp_path: Path) -> None:
     spelled = json.dumps(gemini_answer("ann@corp.example")).replace("ann@", "\\u0061nn\\u0040").encode()
     async with peer(ok(spelled)) as same, approving_gateway(tmp_path, upstream=same.url) as gateway:
         assert called(await send(gateway))
+
+
+@pytest.mark.parametrize(
+    ("spelled", "result"),
+    [
+        (' {"to": "ann"} ', "passes"),
+        (r'{"\u0074o": "\u0061nn"}', "passes"),
+        ('{"TO": "ann"}', "asks"),
+        ('{"to": "ann "}', "asks"),
+        (r'{"to": "ann\u0000"}', "asks"),
+        ('{"to": "ann", "cc": null}', "asks"),
+        ('{"to": "ann", "to": "eve"}', "is refused"),
+        ('{"to": "eve", "to": "ann"}', "is refused"),
+        (r'{"to": "ann", "t\u006f": "eve"}', "is refused"),
+        ('{"to": "ann"}{"to": "eve"}', "is refused"),
+        ('{"to": "ann", "n": NaN}', "is refused"),
+        (r'{"to": "ann\ud800"}', "is refused"),
+        ('[{"to": "ann"}]', "is refused"),
+    ],
+)
+async def test_no_spelling_of_arguments_makes_another_call_the_approved_one(
+    spelled: str, result: str, tmp_path: Path
+) -> None:
+    def answer(text: str) -> bytes:
+        body = completion("")
+        body["choices"][0]["message"]["tool_calls"][0]["function"]["arguments"] = text
+        return ok(json.dumps(body).encode())
+
+    api = APIS["chat"]
+    async with (
+        peer(answer('{"to": "ann"}')) as upstream,
+        approving_gateway(tmp_path, upstream=upstream.url) as gateway,
+    ):
+        await send(gateway, api=api)
+        gateway.people.decide(await gateway.people.wait(), decision(scope=Scope("session")))
+    async with (
+        peer(answer(spelled)) as upstream,
+        approving_gateway(tmp_path, upstream=upstream.url) as gateway,
+    ):
+        found = await send(gateway, api=api)
+        asked = gateway.people.pending()
+    if result == "is refused":
+        assert (found.status, asked) == (502, [])
+    else:
+        assert called(found) is (result == "passes")
+        assert [json.loads(each.arguments) for each in asked] == (
+            [json.loads(spelled)] if result == "asks" else []
+        )
 
 
 async def test_what_is_approved_is_what_hooks_have_made_of_the_call(tmp_path: Path) -> None:
