@@ -15,7 +15,7 @@ from hookgate.hooks.policy_environment import AccessTokens
 from hookgate.hooks.runner_factory import make_runners
 from hookgate.hooks.runs import TrustCheck
 from hookgate.proxy.calls.answer_pipeline import AnswerPipeline, AskAgainRules
-from hookgate.proxy.calls.batches import READS, answer_event
+from hookgate.proxy.calls.batches import BATCH_READS, answer_event
 from hookgate.proxy.calls.endings import AskAgain, Ended
 from hookgate.proxy.calls.event_service import apply_outcome
 from hookgate.proxy.calls.items import GENERATION_BATCH, judge_item
@@ -140,7 +140,7 @@ class Replay:
                 return  # it was refused without running hooks
             if verb in ITEM_METHODS:
                 opened.judge = await self._judge_items(record, start)
-            elif verb in READS:
+            elif verb in BATCH_READS:
                 opened.judge = self._judge_of(record, start, create_call_state(start.route, {}))
             else:
                 await self._judge_request(opened, start, open_session)
@@ -175,7 +175,7 @@ class Replay:
             priced = priced_model(self._prices, model, record.answered_by)
             cost = self._prices.cost(priced, used.input_tokens, used.output_tokens, used.cached_tokens)
         end = CallEnd(model, used.input_tokens, used.output_tokens, cost, record.answered_by)
-        for callback in record.call_state.at_end if record.call_state else ():
+        for callback in record.call_state.at_use if record.call_state else ():
             callback(end)
         record.end(200, 0)
 
@@ -236,7 +236,7 @@ class Replay:
 
     async def _judge_answers(self, judge: Judge, request: JudgedRequest | None, was: RecordedEnd) -> None:
         if request is None:
-            is_batch = judge.session.call_state.operation in READS | {GENERATION_BATCH}
+            is_batch = judge.session.call_state.operation in BATCH_READS | {GENERATION_BATCH}
             model = was.start.route.model if was.start else ""
             for answer in was.answers if is_batch and was.is_answered else ():
                 state = BatchState(answer)
