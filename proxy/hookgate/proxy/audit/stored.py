@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 from sqlalchemy import (
     Connection,
     Dialect,
-    Row,
     Select,
     and_,
     bindparam,
@@ -319,7 +318,7 @@ def read_records(connection: Connection, query: Select[Any]) -> list[StoredRecor
     return [_stored_record(row, names) for row in rows]
 
 
-def _stored_record(row: Row[Any], names: Mapping[int, str]) -> StoredRecord:
+def _stored_record(row: Sequence[Any], names: Mapping[int, str]) -> StoredRecord:
     """Return the record in a row. `names` are those of writers, by their numbers."""
     position, writer, seq, at, kind, call, session, key, model, outcome, *packed = row  # faster than by name
     packed_body, previous, own_hash, content_sha256, packed_content = packed
