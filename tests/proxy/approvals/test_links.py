@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.gateway.approving import asked, now
 from support.operating.receivers import SECRET
+from support.programs.program import run
 
 from hookgate.proxy.approvals.links import LinkError, Links, read_links
 from hookgate.proxy.approvals.requests import ApprovalRequest
@@ -103,6 +104,18 @@ def test_a_secret_that_cannot_be_used_is_named(tmp_path: Path) -> None:
         read_links(settings(people=[ADA], secret="s").approvals, URL)  # noqa: S106  # too short for one
     with pytest.raises(ConfigError, match=r"approvals\.secret_file: .* does not exist"):
         read_links(settings(people=[ADA], secret_file=str(tmp_path / "none")).approvals, URL)
+
+
+async def test_a_check_of_the_configuration_names_the_file_of_a_secret(tmp_path: Path) -> None:
+    file = tmp_path / "hookgate.toml"
+    file.write_text(
+        '[approvals]\nmode = "ticket"\nsecret_file = "none"\n'
+        '[[approvals.people]]\nname = "ada"\nreceiver = "a"\n'
+        f'[[alerts.receivers]]\nname = "a"\nurl = "https://x.example"\nsecret = "{SECRET}"\n'
+    )
+    ended = await run("config", "check", "--config", str(file), "--state", str(tmp_path))
+    assert ended.code == 1
+    assert f"{file}:3: approvals.secret_file: {tmp_path / 'none'}: does not exist" in ended.err
 
 
 @pytest.mark.parametrize(

@@ -75,7 +75,7 @@ class ApprovalPanel:
     async def rows(self, person: Person) -> JsonObject:
         """Return the latest requests, as far as a person may see them."""
         now = _now()
-        found = await asyncio.to_thread(self._table.latest, _LISTED)
+        found = await asyncio.to_thread(lambda: self._table.latest(_LISTED, with_arguments=False))
         shown = request_document if person.sees_content else request_summary
         rows = [
             {name: value for name, value in shown(each, now).items() if name != "arguments"} for each in found

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Literal
 
-from sqlalchemy import ColumnElement, Connection, and_, delete, func, or_, select, update
+from sqlalchemy import ColumnElement, Connection, and_, delete, func, literal, or_, select, update
 
 from hookgate.proxy.approvals.requests import (
     ApprovalDecision,
@@ -42,6 +42,11 @@ _CREATING = 0x617070726F766521
 
 _UNNAMED_KEY = re.compile(r"[0-9a-f]{24}|")
 _DAY = 24 * 3600 * 1000
+
+_NO_ARGUMENTS = (
+    *(column for column in approvals.c if column.name != "arguments"),
+    literal("{}").label("arguments"),
+)
 
 Result = Literal["approved", "denied", "pending", "full", "too large"]
 
@@ -118,9 +123,15 @@ class ApprovalTable(StoredTable):
         )
         return int(self._select(query)[0]["waiting"])
 
-    def latest(self, limit: int, states: Collection[str] = ()) -> list[ApprovalRequest]:
-        """Return the latest requests, the newest first; with `states`, only those in one of them."""
-        query = select(approvals).order_by(approvals.c.created.desc(), approvals.c.id).limit(limit)
+    def latest(
+        self, limit: int, states: Collection[str] = (), *, with_arguments: bool = True
+    ) -> list[ApprovalRequest]:
+        """Return the latest requests, the newest first; with `states`, only those in one of them.
+
+        Without `with_arguments`, these have none, because they may be large.
+        """
+        columns = approvals.c if with_arguments else _NO_ARGUMENTS
+        query = select(*columns).order_by(approvals.c.created.desc(), approvals.c.id).limit(limit)
         if states:
             query = query.where(approvals.c.state.in_(states))
         return [read_row(row) for row in self._select(query)]

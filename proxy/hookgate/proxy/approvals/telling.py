@@ -35,7 +35,7 @@ class Teller:
         names = (*settings.receivers, *self._people)
         self._receivers = {name: receivers[name] for name in names}
         self._links, self._url = links, url
-        self._queues = {name: asyncio.Queue[ApprovalRequest](_WAITING) for name in self._receivers}
+        self._queues = {name: asyncio.Queue[Notice](_WAITING) for name in self._receivers}
         self.results: dict[tuple[str, str], int] = {}
         """The number of attempts by receiver and result."""
 
@@ -43,7 +43,7 @@ class Teller:
         """Tell all receivers of a request, soon."""
         for name, queue in self._queues.items():
             try:
-                queue.put_nowait(request)
+                queue.put_nowait(request_notice(request, self._link(name, request)))
             except asyncio.QueueFull:
                 log.warning(
                     "the receiver %s is not told of %s: too many messages wait", name, request.short_id
@@ -55,16 +55,15 @@ class Teller:
 
     async def _send_all(self, name: str) -> None:
         while True:
-            request = await self._queues[name].get()
+            notice = await self._queues[name].get()
             try:
-                await self._send(name, request)
+                await self._send(name, notice)
             except Exception:
                 log.exception("internal error while %s was told; please report this", name)
 
-    async def _send(self, name: str, request: ApprovalRequest) -> None:
-        notice = request_notice(request, self._link(name, request))
+    async def _send(self, name: str, notice: Notice) -> None:
         for pause in (*_PAUSES, None):
-            result = await self._receivers[name].send(notice, f"msg_{request.id}")
+            result = await self._receivers[name].send(notice, f"msg_{notice.identity}")
             key = (name, "failed" if result.error else "delivered")
             self.results[key] = self.results.get(key, 0) + 1
             if not result.error:
