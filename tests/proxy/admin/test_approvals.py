@@ -1,5 +1,6 @@
 """People decide in the panel, and with links; both are on record before they have an effect."""
 
+import asyncio
 import json
 import re
 from collections.abc import AsyncIterator, Iterator
@@ -125,6 +126,8 @@ async def test_a_request_is_listed_shown_and_decided_and_that_is_on_record(tmp_p
         ({}, "requires `id`"),
         ({"id": "ID", "approve": "yes"}, "requires `id`"),
         ({"id": "ID", "approve": True, "scope": "ever"}, "scope: must be"),
+        ({"id": "ID", "approve": True, "scope": ["once"]}, "scope: must be"),
+        ({"id": ["ID"], "approve": True}, "requires `id`"),
         ({"id": "ID", "approve": True, "reason": "a\nb"}, "reason: must be"),
         ({"id": "ID", "approve": True, "reason": "x" * 301}, "reason: must be"),
         ({"id": "ID", "approve": True, "scope": "tools", "tools": "", "seconds": 60}, "tools: must be"),
@@ -249,6 +252,19 @@ async def test_a_link_is_used_once(tmp_path: Path) -> None:
             found = table.find(request.id)
         assert found
         assert [each.approves for each in found.decisions] == [False]
+
+
+async def test_of_two_answers_of_one_link_at_the_same_moment_one_counts(tmp_path: Path) -> None:
+    async with linked(tmp_path) as gateway:
+        for number in range(5):
+            request = request_in(tmp_path, n=number)
+            token = token_of(request)
+            forms = ({"decision": "deny"}, {"decision": "approve"}, {"decision": "deny"})
+            await asyncio.gather(*(open_link(gateway, token, form) for form in forms))
+            with table_in(tmp_path) as table:
+                found = table.find(request.id)
+            assert found
+            assert len(found.decisions) == 1
 
 
 async def test_links_of_two_persons_are_needed_if_two_must_approve(tmp_path: Path) -> None:

@@ -1,48 +1,39 @@
-"""The approvals in the panel: requests, decisions of people who are signed in, and the pages of links.
-
-What a model has written is shown as text: escaped, and with all that is invisible or changes the direction of
-text made visible.
-"""
+"""The approvals at the admin listener: requests, and decisions of people who are signed in or have a link."""
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from html import escape
-from urllib.parse import parse_qsl
+from functools import partial
 
-from aiohttp import hdrs, web
+from aiohttp import web
 
 from hookgate.proxy.admin.acting import Action
+from hookgate.proxy.admin.approval_pages import link_page
 from hookgate.proxy.admin.roles import Person
 from hookgate.proxy.approvals.links import Link, LinkError, Links
 from hookgate.proxy.approvals.requests import (
     LONGEST_REASON,
+    SCOPES,
     ApprovalDecision,
     ApprovalRequest,
     DecisionError,
     Scope,
-    ScopeKind,
     Way,
     check_person,
     decided_change,
     request_document,
     request_summary,
     shown_arguments,
-    visible,
 )
 from hookgate.proxy.approvals.table import ApprovalTable
 from hookgate.proxy.config import ApprovalSettings
 from hookgate.proxy.errors import ApiError
-from hookgate.proxy.server.bodies import read_bytes
 from hookgate.translator.fields import JsonObject
 
 _LISTED = 200
-_SHOWN_AT_FIRST = 4000
-"""Characters of arguments on the page of a link before the reader has all of them shown."""
-
-_FIELDS = 10
-"""The most fields of the form that a link's page sends."""
+CheckRequest = Callable[[ApprovalRequest], None]
+"""Raises DecisionError if a request may not be decided so."""
 
 _NO_REQUEST = "There is no such request: its ID is unknown, or it was removed."
 
@@ -109,30 +100,28 @@ class ApprovalPanel:
             raise ApiError(400, "approvals requires `id`, and `approve`: true or false")
         request = await self._find(id_)
         decision = _decision(body, person.name, "panel", approves=approves)
-        return self._action(request, decision)
+        return self._action(request, decision, self._check(decision))
 
-    def _action(self, request: ApprovalRequest, decision: ApprovalDecision) -> Action:
+    def _check(self, decision: ApprovalDecision) -> CheckRequest:
+        """Return what raises DecisionError if somebody approves a call of their own, and may not."""
+        return partial(check_person, self._settings.own_calls, decision)
+
+    def _action(self, request: ApprovalRequest, decision: ApprovalDecision, check: CheckRequest) -> Action:
         """Return the change that a decision makes. Raises ApiError (409) if it is not possible."""
         try:
-            self._check(request, decision)
+            check(request)
             request.decided(decision)
         except DecisionError as error:
             raise ApiError(409, str(error)) from None
 
         async def make() -> JsonObject:
             try:
-                new = await asyncio.to_thread(
-                    self._table.decide, request.id, decision, lambda found: self._check(found, decision)
-                )
+                new = await asyncio.to_thread(self._table.decide, request.id, decision, check)
             except DecisionError as error:
                 raise ApiError(409, str(error)) from None
             return request_document(new, _now())
 
         return Action(*decided_change(request, decision), make)
-
-    def _check(self, request: ApprovalRequest, decision: ApprovalDecision) -> None:
-        """Raise DecisionError if somebody approves a call of their own, and may not."""
-        check_person(self._settings.own_calls, request, decision)
 
     # ---- pages of links
 
@@ -141,10 +130,10 @@ class ApprovalPanel:
         try:
             link, request = await self._read(token)
         except LinkError as error:
-            return _page(str(error), status=403)
+            return link_page(str(error), status=403)
         if used := _used(link, request):
-            return _page(used, request)
-        return _page(f"{link.person}, do you approve this call?", request, form=True)
+            return link_page(used, request)
+        return link_page(f"{link.person}, do you approve this call?", request, form=True)
 
     async def answer(self, token: str, decided: Mapping[str, str]) -> LinkAnswer:
         """Return what the form of a link's page asks for. Raises LinkError, or ApiError."""
@@ -154,9 +143,15 @@ class ApprovalPanel:
             raise LinkError("The form was not sent completely. Open the link again.")
         if used := _used(link, found):
             raise LinkError(used)
+
+        def check(request: ApprovalRequest) -> None:
+            if used := _used(link, request):  # somebody has decided at the same moment
+                raise DecisionError(used)
+            self._check(decision)(request)
+
         body = {"reason": decided.get("reason", "").strip(), "scope": decided.get("scope", "once")}
         decision = _decision(body, link.person, "link", approves=word == "approve")
-        return LinkAnswer(link.person, self._action(found, decision))
+        return LinkAnswer(link.person, self._action(found, decision, check))
 
     async def _read(self, token: str) -> tuple[Link, ApprovalRequest]:
         if self._links is None:
@@ -171,11 +166,10 @@ class ApprovalPanel:
 def _decision(body: JsonObject, by: str, way: Way, *, approves: bool) -> ApprovalDecision:
     """Return the decision in a body. Raises ApiError (400)."""
     reason, tools, seconds = body.get("reason", ""), body.get("tools", ""), body.get("seconds", 0)
-    kinds: dict[object, ScopeKind] = {"once": "once", "session": "session", "tools": "tools"}
-    kind = kinds.get(body.get("scope", "once"))
+    kind = body.get("scope", "once")
     if not isinstance(reason, str) or len(reason) > LONGEST_REASON or not (reason.isprintable()):
         raise ApiError(400, f"reason: must be a text of at most {LONGEST_REASON} characters, on one line")
-    if kind is None:
+    if kind not in SCOPES:
         raise ApiError(400, "scope: must be once, session or tools")
     if kind != "tools":
         return ApprovalDecision(approves, by, way, _now(), reason, Scope(kind))
@@ -199,87 +193,3 @@ def _used(link: Link, request: ApprovalRequest) -> str:
         case state:
             made = ", and has been made" if state == "used" else ""
             return f"This call was approved by {', '.join(request.deciders)}{made}."
-
-
-# ---- HTML
-
-_HEADERS = {
-    "Content-Security-Policy": (
-        "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
-    ),
-    hdrs.CACHE_CONTROL: "no-store",
-    hdrs.CONTENT_TYPE: "text/html; charset=utf-8",
-}
-
-_FORM = """<form method="post">
-<p><label>For <select name="scope">
-<option value="once">this call, once</option>
-<option value="session">the same call in this session</option>
-</select></label></p>
-<p><label>Reason <input name="reason" maxlength="300"></label></p>
-<p><button name="decision" value="approve">Approve</button>
-<button name="decision" value="deny">Deny</button></p>
-</form>"""
-
-
-def link_page(message: str, *, status: int = 200) -> web.Response:
-    """Return a page that only says something."""
-    return _page(message, status=status)
-
-
-def _page(
-    message: str, request: ApprovalRequest | None = None, *, form: bool = False, status: int = 200
-) -> web.Response:
-    """Return a page. Everything in it that is not of this module is escaped."""
-    about = "" if request is None else _about(request)
-    body = (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        '<meta name="robots" content="noindex"><title>Approval · hookgate</title>'
-        '<link rel="stylesheet" href="../panel/base.css"><link rel="stylesheet" href="../panel/parts.css">'
-        f"</head><body><main><h1>{escape(visible(message))}</h1>{about}"
-        f"{_FORM if form else ''}</main></body></html>"
-    )
-    return web.Response(status=status, body=body.encode(errors="replace"), headers=_HEADERS)
-
-
-def _about(request: ApprovalRequest) -> str:
-    facts = {
-        "Tool": request.tool,
-        "Key": request.key or "none",
-        "Team": request.team,
-        "Agent": request.agent,
-        "Session": request.session,
-        "Hooks that ask": ", ".join(request.hooks),
-        "Their reason": request.why,
-        "Request": request.id,
-    }
-    rows = "".join(
-        f"<div><dt>{name}</dt><dd>{escape(visible(value))}</dd></div>"
-        for name, value in facts.items()
-        if value
-    )
-    return f'<dl class="facts">{rows}</dl><h2>Arguments</h2>{_arguments(shown_arguments(request))}'
-
-
-def _arguments(shown: str) -> str:
-    if len(shown) <= _SHOWN_AT_FIRST:
-        return _text(shown)
-    return (
-        f"<p><strong>The first {_SHOWN_AT_FIRST:,} of {len(shown):,} characters. Read all before you decide."
-        f"</strong></p>{_text(shown[:_SHOWN_AT_FIRST] + '…')}"
-        f"<details><summary>Show all {len(shown):,} characters</summary>{_text(shown)}</details>"
-    )
-
-
-def _text(shown: str) -> str:
-    return f'<pre class="wrapped">{escape(shown)}</pre>'
-
-
-async def read_form(request: web.BaseRequest) -> dict[str, str]:
-    """Return the fields of a form. Raises ApiError."""
-    data = await read_bytes(request)
-    try:
-        return dict(parse_qsl(data.decode(errors="replace"), max_num_fields=_FIELDS))
-    except ValueError:
-        raise ApiError(400, "The form has too many fields. Open the link again.") from None

@@ -18,7 +18,8 @@ from hookgate.proxy.admin.access import Access, admin_token_source, create_token
 from hookgate.proxy.admin.acting import Action, Actions, Comparisons, PlanAction, TryHooks
 from hookgate.proxy.admin.alerts import AlertPanel
 from hookgate.proxy.admin.api import Answer, Download, PanelApi, PanelRequest, Readiness
-from hookgate.proxy.admin.approvals import ApprovalPanel, link_page, read_form
+from hookgate.proxy.admin.approval_pages import link_page, read_form
+from hookgate.proxy.admin.approvals import ApprovalPanel
 from hookgate.proxy.admin.budgets import Budgets
 from hookgate.proxy.admin.calls import AuditedCalls, Calls, ReceivedCalls
 from hookgate.proxy.admin.live_feed import LiveFeed

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from fnmatch import fnmatchcase
 from functools import cached_property
 from hashlib import sha256
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from hookgate.hooks.timestamps import utc_text
 from hookgate.proxy.observe.logs import escape_controls
@@ -31,6 +31,7 @@ _LONGEST_NAME = 200
 
 State = Literal["pending", "approved", "used", "denied", "expired"]
 ScopeKind = Literal["once", "session", "tools"]
+SCOPES: tuple[ScopeKind, ...] = get_args(ScopeKind)
 Way = Literal["panel", "link", "command"]
 
 
@@ -213,7 +214,7 @@ class ApprovalRequest:
 
 
 def check_person(
-    own_calls: Literal["allow", "refuse"], request: ApprovalRequest, decision: ApprovalDecision
+    own_calls: Literal["allow", "refuse"], decision: ApprovalDecision, request: ApprovalRequest
 ) -> None:
     """Raise DecisionError if somebody approves a call of their own, and may not."""
     if decision.approves and own_calls == "refuse" and decision.is_by(request.key):

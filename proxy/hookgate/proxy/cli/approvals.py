@@ -5,6 +5,7 @@ import contextlib
 import json
 import re
 import time
+from functools import partial
 
 from hookgate.hooks.timestamps import utc_text
 from hookgate.proxy.approvals.requests import (
@@ -116,7 +117,7 @@ def _decide(
 ) -> ApprovalRequest:
     own_calls = config.approvals.own_calls
     try:
-        return table.decide(request.id, decision, lambda found: check_person(own_calls, found, decision))
+        return table.decide(request.id, decision, partial(check_person, own_calls, decision))
     except DecisionError as error:
         raise ValueError(str(error)) from None
 
