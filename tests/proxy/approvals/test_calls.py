@@ -145,6 +145,30 @@ async def test_a_client_that_leaves_ends_the_wait(target: str, tmp_path: Path) -
         assert not gateway.approvals._waiting_by_key
 
 
+async def test_people_are_told_even_if_the_client_leaves_at_that_moment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recording, goes_on = asyncio.Event(), asyncio.Event()
+
+    async def record(by: str, change: str, about: Json) -> None:
+        recording.set()
+        await goes_on.wait()
+
+    told: list[str] = []
+    monkeypatch.setattr("hookgate.proxy.approvals.telling.Teller.tell", lambda _, each: told.append(each.id))
+    async with (
+        peer(*sends()) as upstream,
+        approving_gateway(tmp_path, upstream=upstream.url, record=record) as gateway,
+    ):
+        answer = asyncio.create_task(send(gateway))
+        await recording.wait()
+        answer.cancel()
+        await asyncio.gather(answer, return_exceptions=True)
+        goes_on.set()
+        await until(lambda: told)
+        assert told == [each.id for each in gateway.people.pending()]
+
+
 async def test_two_answers_that_wait_for_one_approval_do_not_both_get_it(tmp_path: Path) -> None:
     async with (
         peer(*sends()) as upstream,

@@ -92,6 +92,7 @@ class Approvals:
         """`record` puts requests on record, if there is an audit."""
         self._settings, self._table, self._teller, self._record = settings, table, teller, record
         self._threads = DatabaseThreads("the approvals", "hookgate-approvals", 1)
+        self._asking: set[asyncio.Task[Standing]] = set()
         self._waiting: dict[str, set[asyncio.Future[None]]] = {}
         self._waiting_by_key = Counter[str]()
         self._polling: asyncio.Task[None] | None = None
@@ -128,7 +129,7 @@ class Approvals:
 
     async def _answer(self, asked: AskedCall, until: float) -> ApprovalAnswer:
         while True:
-            standing = await self._ask(asked)
+            standing = await self._ask_to_the_end(asked)
             request = standing.request
             if standing.result != "pending" or request is None:
                 return _decided(standing)
@@ -137,6 +138,17 @@ class Approvals:
                 reason = text.format(id=request.short_id, seconds=self.hold)
                 reason = f"{reason}\n{asked.why}" if asked.why else reason
                 return ApprovalAnswer("timed out" if until else "asked", reason, request)
+
+    async def _ask_to_the_end(self, asked: AskedCall) -> Standing:
+        """Do as `_ask`, even if the client leaves meanwhile: people are told of each stored request."""
+        asking = asyncio.create_task(self._ask(asked))
+        self._asking.add(asking)
+        asking.add_done_callback(self._asking.discard)
+        try:
+            return await asyncio.shield(asking)
+        except asyncio.CancelledError:
+            asking.add_done_callback(_log_failure)
+            raise
 
     async def _ask(self, asked: AskedCall) -> Standing:
         """Look the call up, and have people asked if nobody was. Raises StoreError, or ApiError."""
@@ -234,8 +246,15 @@ class Approvals:
         if self._polling is not None:
             self._polling.cancel()
             await asyncio.gather(self._polling, return_exceptions=True)
+        await asyncio.gather(*self._asking, return_exceptions=True)
         await self._teller.close()
         await asyncio.to_thread(self._threads.close)
+
+
+def _log_failure(asking: asyncio.Task[Standing]) -> None:
+    """Log that people could not be asked about a call whose client has left."""
+    if not asking.cancelled() and (error := asking.exception()) is not None:
+        log.error("people cannot be asked: %s", error)
 
 
 def _decided(standing: Standing) -> ApprovalAnswer:
