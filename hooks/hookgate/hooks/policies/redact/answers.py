@@ -128,12 +128,19 @@ _ARGUMENT = "args "
 class AnswerScreen:
     """Redacts one answer. Implements Screen."""
 
-    def __init__(self, redaction: Redaction, *, logprobs: bool = False, is_json: bool = False) -> None:
-        """If `logprobs` is true, the log probabilities of the answer's tokens are kept.
+    def __init__(
+        self, redaction: Redaction, *, logprobs: bool = False, is_json: bool = False, continues: str = ""
+    ) -> None:
+        """Create the screen.
 
-        If `is_json` is true, the client requires JSON, so the answer's texts, without thoughts, stay JSON.
+        Args:
+            redaction: Searches the texts.
+            logprobs: Whether the log probabilities of the answer's tokens are kept.
+            is_json: Whether the client requires JSON, so the answer's texts, without thoughts, stay JSON.
+            continues: The text, at the end of the request, that the answer continues.
         """
         self._redaction, self._logprobs, self._is_json = redaction, logprobs, is_json
+        self._continues = continues
         self._texts: dict[TextKey, ChunkedText[PartPlace]] = {}
         self._sources: dict[TextKey, tuple[int, TextSource]] = {}  # the part and source of its last chunk
         self._silent: Counter[TextKey] = Counter()  # characters of the other text since its last chunk
@@ -146,7 +153,8 @@ class AnswerScreen:
     @property
     def slow(self) -> bool:
         """Whether a search may block the event loop for too long."""
-        return self._redaction.slow
+        begins_long = bool(self._continues) and not self._texts
+        return self._redaction.slow or begins_long
 
     def takes_long(self, values: Sequence[Any]) -> bool:
         """Return whether redacting these values may block the event loop for too long."""
@@ -297,11 +305,15 @@ class AnswerScreen:
         self._sources[text_key] = part, source
 
     def _begin(self, text_key: TextKey) -> None:
-        if text_key not in self._texts:
-            is_json = self._is_json and text_key[1] == "text"
-            self._texts[text_key] = self._redaction.chunked_text(
-                self._outbox.append_text, _path, is_json=is_json
-            )
+        if text_key in self._texts:
+            return
+        is_answer = text_key[1] == "text"
+        text = self._redaction.chunked_text(
+            self._outbox.append_text, _path, is_json=self._is_json and is_answer
+        )
+        if is_answer and self._continues:
+            text.begin_after(self._continues)
+        self._texts[text_key] = text
 
     def _feed_text(self, event: OutgoingEvent, place: PartPlace, text_key: TextKey, text: str) -> None:
         self._begin(text_key)
