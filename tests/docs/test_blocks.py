@@ -167,7 +167,7 @@ def test_a_command_is_one_that_hookgate_takes(words: list[str]) -> None:
         name, flags = event._parse_arguments(words[1:])
         event._EventCommand(name, flags)
     else:
-        assert main._parser().parse_args(words).chosen
+        assert main.command_parser().parse_args(words).chosen
 
 
 def test_json_that_is_not_a_settings_file_is_an_object_or_a_list() -> None:
