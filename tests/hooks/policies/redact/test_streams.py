@@ -628,3 +628,20 @@ def test_an_event_of_one_text_comes_out_as_if_it_were_read_field_by_field(
         slow = released_events(events, at_once=at_once)
     assert quick == slow
     assert MAIL not in str(quick)
+
+
+@pytest.mark.parametrize(
+    ("uri", "passes"),
+    [
+        ("https://maps.google.com/?cid=4220952323027039852", True),
+        ("https://maps.google.com/?cid=4111111111111111", False),
+        ("https://maps.google.com/?cid=4220952323027039852&to=4111111111111111", False),
+        (f"https://maps.google.com/?cid={MAIL}", False),
+    ],
+)
+def test_a_link_to_a_place_stays_unless_it_has_more_than_its_number(uri: str, passes: bool) -> None:
+    chunks = [{"maps": {"uri": uri, "title": f"Write to {MAIL}"}}]
+    [event] = outcome([text("Here.", groundingMetadata={"groundingChunks": chunks})])
+    place = event["candidates"][0]["groundingMetadata"]["groundingChunks"][0]["maps"]
+    assert (place["uri"] == uri) is passes
+    assert place["title"] == "Write to [EMAIL]"

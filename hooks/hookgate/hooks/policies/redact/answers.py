@@ -1,5 +1,6 @@
 """Redacts a model's answer while it streams: each text across all its events, everything else per event."""
 
+import re
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,6 +11,7 @@ from hookgate.hooks.policies.redact.fields import (
     CONTENT,
     PLAIN_CONTENT,
     Handler,
+    each_item,
     handled_by_caller,
     opaque,
     path_in_content,
@@ -117,6 +119,8 @@ _MAX_SILENCE = 256
 
 A model thinks before it answers: its last thought must not hold back the answer after it.
 """
+
+_LINK_TO_PLACE = re.compile(r"https://maps\.google\.com/\?cid=[0-9]{17,20}")
 
 _CONTINUATION, _REQUIRES_CONTINUATION = "CONTINUATION", "requires_continuation"
 """The reason and the status with which an answer ends that Google's SDKs continue by themselves."""
@@ -396,7 +400,26 @@ def _plain_part(body: JsonObject) -> tuple[int, JsonObject] | None:
 
 
 def _grounding(redaction: Redaction, value: Any, scope: Scope) -> Any:
-    return redacted_fields(redaction, value, scope, {"searchEntryPoint": _entry_point})
+    handlers: Mapping[str, Handler] = {
+        "searchEntryPoint": _entry_point,
+        "groundingChunks": each_item(partial(_chunk, scope=scope)),
+    }
+    return redacted_fields(redaction, value, scope, handlers)
+
+
+def _chunk(redaction: Redaction, value: Any, scope: Scope) -> Any:
+    return redacted_fields(redaction, value, scope, {"maps": _place})
+
+
+def _place(redaction: Redaction, value: Any, scope: Scope) -> Any:
+    return redacted_fields(redaction, value, scope, {"uri": _place_link})
+
+
+def _place_link(redaction: Redaction, value: Any, scope: Scope) -> Any:
+    """Redact the link to a place. Its number may be like that of a card, but is longer than most of these."""
+    if scope not in redaction.scopes or (isinstance(value, str) and _LINK_TO_PLACE.fullmatch(value)):
+        return value
+    return redaction.value(value)
 
 
 def _entry_point(redaction: Redaction, value: Any, scope: Scope) -> Any:
