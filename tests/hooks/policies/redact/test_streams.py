@@ -1,5 +1,6 @@
 """The policy `redact` on streamed answers: the same output for every split, and no needless delay."""
 
+import json
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -123,6 +124,16 @@ def test_what_stands_in_a_prefilled_text_alone_is_no_finding_of_the_answer() -> 
     assert screen.findings_output() == {}
 
 
+def test_an_answer_in_json_that_the_request_begins_stays_json() -> None:
+    state = CallState(prefilled=f'{{"key": "{KEY[:9]}', requires_json=True)
+    policy: Any = redact_policy(
+        {"detect": ["AWS_ACCESS_KEY"], "mask": '"{kind}"'}, PolicyEnvironment(Path("/"))
+    )
+    screen = policy.screen(SessionContext("s-1", call_state=state))
+    [(_, passed)] = screen.feed([text(f'{KEY[9:]}"}}', finishReason="STOP")], last=True)
+    assert json.loads(state.prefilled + joined_text([passed])) == {"key": f'{KEY[:9]}"AWS_ACCESS_KEY"'}
+
+
 def test_an_answer_is_also_read_as_if_no_prefilled_text_stood_before_it() -> None:
     steps = released_events([text(f"{KEY} it is")], prefilled="x")
     assert joined_text(body for step in steps for _, body in step) == "[AWS_ACCESS_KEY] it is"
@@ -130,6 +141,7 @@ def test_an_answer_is_also_read_as_if_no_prefilled_text_stood_before_it() -> Non
 
 @pytest.mark.parametrize("prefilled", ["x" * 100_000, "-----BEGIN PRIVATE KEY-----\n" + "MIIE" * 5000])
 def test_a_long_prefilled_text_hides_no_secret_after_it(prefilled: str) -> None:
+    assert POLICY.screen(SessionContext("s-1", call_state=CallState(prefilled=prefilled))).slow
     steps = released_events([text(f"\n{KEY} it is")], prefilled=prefilled)
     assert KEY not in joined_text(body for step in steps for _, body in step)
 

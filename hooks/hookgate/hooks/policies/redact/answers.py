@@ -120,6 +120,12 @@ _MAX_SILENCE = 256
 A model thinks before it answers: its last thought must not hold back the answer after it.
 """
 
+_QUICK_BEGINNING = 1024
+"""Characters that an answer continues, up to which their search takes few milliseconds even if crafted.
+
+They are searched once for each candidate.
+"""
+
 _LINK_TO_PLACE = re.compile(r"https://maps\.google\.com/\?cid=[0-9]{17,20}")
 
 _CONTINUATION, _REQUIRES_CONTINUATION = "CONTINUATION", "requires_continuation"
@@ -157,8 +163,7 @@ class AnswerScreen:
     @property
     def slow(self) -> bool:
         """Whether a search may block the event loop for too long."""
-        begins_long = bool(self._continues) and not self._texts
-        return self._redaction.slow or begins_long
+        return self._redaction.slow or len(self._continues) > _QUICK_BEGINNING
 
     def takes_long(self, values: Sequence[Any]) -> bool:
         """Return whether redacting these values may block the event loop for too long."""
