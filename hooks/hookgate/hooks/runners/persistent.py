@@ -40,6 +40,10 @@ _READ_SIZE = 64 * 1024
 _PIPE_SIZE = 1024 * 1024  # the default maximum capacity of a pipe, so that one read empties it
 
 
+class HookTimeoutError(HookError):
+    """A process did not answer a call in time."""
+
+
 class UnreadError(Exception):
     """A process exited after earlier calls without reading this call, which can thus be retried."""
 
@@ -217,38 +221,40 @@ def _unread_bytes(pipe: int) -> int:
     return int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder)
 
 
-class PersistentRunner:
-    """Runs a command hook with up to `workers` processes, which are started on demand and stay alive.
+class WorkerPool:
+    """Passes documents to up to `workers` processes, which are started on demand and stay alive.
 
-    Further callers take turns, and the wait counts towards the hook's timeout. If a caller that has waited
+    Further callers take turns, and the wait counts towards the program's timeout. If a caller that has waited
     times out, the reason is overload, which is not the hook's fault.
 
     A process that was asked finishes even if its caller has left: to kill it, and start another one, would
     cost the other callers more.
     """
 
-    def __init__(self, hook: Hook, config: CommandConfig) -> None:
-        self._hook, self._program = hook, command_program(hook, config)
-        self._queue = FairQueue(config.workers)
+    def __init__(self, program: Program, workers: int, setup: bytes = b"") -> None:
+        """`setup`, if any, is a line that each process reads, and answers with a line, before its first call."""
+        self._program, self._setup = program, setup
+        self._queue = FairQueue(workers)
         self._clock = StallClock()
         self._workers: list[Worker] = []
         self._serving: set[asyncio.Task[ProcessResult]] = set()
         self._closed = False
-        self._has_answered = False
+        self.has_answered = False
+        """Whether any process has answered a call in time."""
 
-    async def run(self, event: str, session: SessionContext, document: Document) -> Output | None:
+    async def ask(self, session: SessionContext, document: bytes) -> ProcessResult:
+        """Return a process's answer when it is the caller's turn.
+
+        Raises HookError, such as HookTimeoutError if there is no answer in time.
+        """
         must_wait = self._queue.free == 0
         try:
-            result = await self._serve(session, document.json)
+            return await self._serve(session, document)
         except TimeoutError:
-            message = f"timed out after {self._hook.timeout * 1000:g} ms"
+            message = f"timed out after {self._program.timeout * 1000:g} ms"
             if must_wait:
                 raise HookUnavailableError("overload", f"{message}: all its workers were busy") from None
-            raise HookError(message if self._has_answered else f"{message}; {LINE_BY_LINE}") from None
-        try:
-            return read_process(event, self._hook.name, result)
-        except ExitCodeError as error:  # a persistent program must not exit, so this is not just a warning
-            raise HookError(str(error)) from None
+            raise HookTimeoutError(message) from None
 
     async def close(self) -> None:
         """End all processes, and close their file descriptors."""
@@ -259,7 +265,7 @@ class PersistentRunner:
 
     async def _serve(self, session: SessionContext, document: bytes) -> ProcessResult:
         """Return a process's answer when it is the caller's turn. Raises TimeoutError, or HookError."""
-        deadline = Deadline(self._clock, self._hook.timeout)
+        deadline = Deadline(self._clock, self._program.timeout)
         try:
             async with TimeLimit(deadline):
                 await self._queue.acquire(session.session_id, session.key)
@@ -284,7 +290,7 @@ class PersistentRunner:
                 result = await self._ask(document)
         finally:
             deadline.close()
-        self._has_answered = True
+        self.has_answered = True
         return result
 
     async def _ask(self, document: bytes) -> ProcessResult:
@@ -294,7 +300,10 @@ class PersistentRunner:
         if ready is not None:
             with contextlib.suppress(UnreadError):
                 return await ready.ask(document)
-        return await (await self._start()).ask(document)
+        worker = await self._start()
+        if self._setup:
+            await worker.ask(self._setup)
+        return await worker.ask(document)
 
     async def _start(self) -> Worker:
         if self._closed:
@@ -302,6 +311,28 @@ class PersistentRunner:
         worker = await _start_worker(self._program)
         self._workers = [worker, *(old for old in self._workers if not old.is_over())]
         return worker
+
+
+class PersistentRunner:
+    """Runs a command hook with processes that stay alive."""
+
+    def __init__(self, hook: Hook, config: CommandConfig) -> None:
+        self._name = hook.name
+        self._pool = WorkerPool(command_program(hook, config), config.workers)
+
+    async def run(self, event: str, session: SessionContext, document: Document) -> Output | None:
+        try:
+            result = await self._pool.ask(session, document.json)
+        except HookTimeoutError as error:
+            raise error if self._pool.has_answered else HookError(f"{error}; {LINE_BY_LINE}") from None
+        try:
+            return read_process(event, self._name, result)
+        except ExitCodeError as error:  # a persistent program must not exit, so this is not just a warning
+            raise HookError(str(error)) from None
+
+    async def close(self) -> None:
+        """End all processes, and close their file descriptors."""
+        await self._pool.close()
 
 
 async def _start_worker(program: Program) -> Worker:
