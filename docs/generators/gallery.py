@@ -33,8 +33,8 @@ hookgate serve --hooks examples/gallery/settings.json
 {count} small hooks to copy and change, each a file of at most 50 lines in
 [examples/gallery](../examples/gallery), with its entry in
 [settings.json](../examples/gallery/settings.json). Copy what you need into a folder of your own. Most hooks
-in bash need `jq`. Those in Rego are in [rego.json](../examples/gallery/rego.json), because they need the extra
-`rego`.
+in bash need `jq`. Those in Rego are in [rego.json](../examples/gallery/rego.json), because they need the
+extra `rego`.
 
 They are examples: short, and not complete. Where a [policy](policies.md) has the same purpose, prefer it:
 policies are faster, and cover more cases. [Kinds of hooks](hook-kinds.md) describes when a program should

@@ -153,8 +153,8 @@ MISTAKES = [
     ("package hookgate\ndeny contains x if { not y }", "0.rego:2:"),
     ("package hookgate\ndeny contains 1 if nofunction(1)", "0.rego:2:"),
     ("package hookgate\n{}", "0.rego"),
-    ("package other\ndeny contains 1 if true", "data.hookgate is neither a rule nor a package"),
-    ("package hookgate\ndenial contains 1 if true", "data.hookgate is neither a rule nor a package"),
+    ("package other\ndeny contains 1 if true", "data.hookgate is no rule, and no package"),
+    ("package hookgate\ndenial contains 1 if true", "data.hookgate is no rule, and no package"),
 ]
 
 
@@ -235,10 +235,8 @@ async def test_an_event_that_makes_rules_run_forever_harms_no_other_caller(rule:
         await asyncio.sleep(0)
         others = await asyncio.gather(*(ask(runner, session="good", n=1, long="a") for _ in range(20)))
         assert others == [{}] * 20
-        try:
-            assert await harm == {}
-        except HookError as error:
-            assert "timed out" in str(error) or "cannot decide" in str(error)
+        [outcome] = await asyncio.gather(harm, return_exceptions=True)
+        assert outcome == {} or isinstance(outcome, HookError)
 
 
 async def test_an_endless_evaluation_is_ended_with_its_process(tmp_path: Path) -> None:

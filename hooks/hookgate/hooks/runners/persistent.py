@@ -232,7 +232,7 @@ class WorkerPool:
     """
 
     def __init__(self, program: Program, workers: int, setup: bytes = b"") -> None:
-        """`setup`, if any, is a line that each process reads, and answers with a line, before its first call."""
+        """`setup`, if any, is a line that each process answers with a line before its first call."""
         self._program, self._setup = program, setup
         self._queue = FairQueue(workers)
         self._clock = StallClock()

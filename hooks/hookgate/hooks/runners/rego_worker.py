@@ -1,8 +1,8 @@
 """The program of rego hooks: reads policies in its first line, then an event per line, and answers each line.
 
-It runs as a script, and imports nothing of hookgate, so that a process takes little memory and starts quickly.
-The engine cannot be interrupted, and holds the GIL; in a process of its own, it can be ended at any time, and
-can take neither more memory than allowed nor another process with it.
+It runs as a script, and imports nothing of hookgate, so that a process takes little memory and starts
+quickly. The engine cannot be interrupted, and holds the GIL; in a process of its own, it can be ended at any
+time, and can take neither more memory than allowed nor another process with it.
 """
 
 import json
@@ -41,7 +41,7 @@ _LOCATED = re.compile(
 """Matches the engine's message about a place in a file, with the line itself between place and message."""
 
 
-def main() -> None:
+def answer_lines() -> None:
     """Answer the lines of stdin, until it ends."""
     resource.setrlimit(resource.RLIMIT_DATA, (MAX_MEMORY, MAX_MEMORY))
     policies: Policies | None = None
@@ -121,11 +121,10 @@ class Policies:
     def _check_rule(self) -> None:
         """Check that the query is a rule. Raises ValueError for a package, in which nothing can be read."""
         if not self._exists(self._query):
-            names = ", ".join(self._engine.get_packages())
-            read = f"{', '.join(RULES)} or a key of an output"
-            raise ValueError(
-                f"{self._query} is neither a rule nor a package with a rule named {read}; packages are {names}"
-            )
+            packages = ", ".join(self._engine.get_packages())
+            read = f"{', '.join(RULES)} or as a key of an output"
+            message = f"{self._query} is no rule, and no package with a rule that is named {read}"
+            raise ValueError(f"{message}; the packages are: {packages}")
 
 
 def output_of(value: Any, rules: Collection[str] = ()) -> Json:
@@ -178,4 +177,4 @@ def _described(error: BaseException) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    answer_lines()

@@ -28,11 +28,11 @@ from hookgate.hooks.settings.commands import (
 from hookgate.hooks.settings.configs import (
     AnyConfig,
     BuiltinConfig,
-    RegoConfig,
     CommandConfig,
     FileConfig,
     GroupConfig,
     OnError,
+    RegoConfig,
     When,
 )
 from hookgate.hooks.settings.configuration import (
