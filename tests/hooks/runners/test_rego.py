@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies
 from support.hooks.kinds import GREETING, KEPT_HERE, KEY, ask, documented, hook_of, running
+from support.hooks.settings import SESSION, write_file
 from support.programs.processes import children, eventually
 
-from hookgate.hooks import HookError, SettingsError
+from hookgate.hooks import AfterModel, BeforeModel, Engine, HookError, SettingsError, load_settings
 from hookgate.hooks.errors import HookUnavailableError
 from hookgate.hooks.runners import Runner
 from hookgate.hooks.runners.rego_worker import output_of
@@ -110,6 +111,83 @@ async def test_twenty_decisions_are_those_that_opa_would_make(tmp_path: Path) ->
             output = await ask(runner, "BeforeTool", tool_name=tool, tool_input=arguments)
             assert decided(output) == (decision, reason), (tool, arguments)
             assert output.get("systemMessage") == ("old name" if tool == "edit" else None)
+
+
+MODEL_RULES = """
+package hookgate
+
+models := {"gemini-2.5-flash", "gemini-2.5-pro"}
+
+deny contains sprintf("the model %s is not used here", [input.llm_request.model]) if {
+    input.hook_event_name == "BeforeModel"
+    not input.llm_request.model in models
+}
+
+deny contains sprintf("message %d contains a key", [index + 1]) if {
+    some index, message in input.llm_request.messages
+    regex.match(`-----BEGIN [A-Z ]*PRIVATE KEY-----`, message.content)
+}
+
+deny contains "too long" if sum([count(each.content) | some each in input.llm_request.messages]) > 1000
+
+deny contains "the answer names a customer" if {
+    input.hook_event_name == "AfterModel"
+    some name in {"Initech", "Hooli"}
+    contains(lower(input.llm_response.text), lower(name))
+}
+
+warn contains "a hot answer" if input.llm_request.config.temperature > 1.5
+"""
+
+KEY_TEXT = "-----BEGIN RSA PRIVATE KEY-----"
+
+
+def request(*texts: str, model: str = "gemini-2.5-pro", **config: Any) -> BeforeModel:
+    turns = [{"role": "user", "parts": [{"text": text}]} for text in texts]
+    return BeforeModel(model, {"contents": turns, "generationConfig": config})
+
+
+def answer(text: str) -> AfterModel:
+    candidate = {"content": {"role": "model", "parts": [{"text": text}]}, "finishReason": "STOP"}
+    return AfterModel({"model": "m", "messages": [], "config": {}}, {"candidates": [candidate]})
+
+
+TWENTY_ON_MODELS: list[tuple[BeforeModel | AfterModel, str]] = [
+    (request("hi"), ""),
+    (request("hi", model="gemini-2.5-flash"), ""),
+    (request("hi", model="gemini-2.0-pro"), "the model gemini-2.0-pro is not used here"),
+    (request("hi", model="gemini-2.5-pro "), "the model gemini-2.5-pro  is not used here"),
+    (request(KEY_TEXT), "message 1 contains a key"),
+    (request("hi", "hello", f"a\n{KEY_TEXT}\nb"), "message 3 contains a key"),
+    (request("hi", KEY_TEXT, KEY_TEXT), "message 2 contains a key\nmessage 3 contains a key"),
+    (request("-----BEGIN PUBLIC KEY-----"), ""),
+    (request("x" * 1000), ""),
+    (request("x" * 1001), "too long"),
+    (request("x" * 600, "y" * 401), "too long"),
+    (request("\N{GRINNING FACE}" * 500), ""),
+    (request("hi", temperature=1.5), ""),
+    (request("hi", temperature=1.9), ""),
+    (request('"', "\\", "\0"), ""),
+    (answer("We met at INITECH."), "the answer names a customer"),
+    (answer("We met at hooli's office."), "the answer names a customer"),
+    (answer("We met at Hoo li."), ""),
+    (answer(""), ""),
+    (answer("Initech" * 10_000), "the answer names a customer"),
+]
+
+
+async def test_twenty_decisions_about_requests_and_answers(tmp_path: Path) -> None:
+    write_file(tmp_path, MODEL_RULES, "model.rego")
+    groups = [{"hooks": [{"type": "rego", "files": ["model.rego"]}]}]
+    path = write_file(tmp_path, {"hooks": {"BeforeModel": groups, "AfterModel": groups}})
+    engine = Engine(load_settings([path]))
+    try:
+        for event, reason in TWENTY_ON_MODELS:
+            outcome = await engine.fire(event, SESSION)
+            assert [run.error for run in outcome.runs] == [""]
+            assert (outcome.verdict.decision == "deny", outcome.verdict.reason) == (bool(reason), reason)
+    finally:
+        await engine.close()
 
 
 @pytest.mark.parametrize(

@@ -61,7 +61,8 @@ def _answer(result: ProcessResult) -> dict[str, Any]:
     """Return the answer of a process. Raises HookError if it ended instead, such as for want of memory."""
     if result.exit_code != 0:
         stderr = shorten_stderr(result.stderr.decode(errors="replace").strip())
-        raise HookError(f"cannot decide: its process ended with code {result.exit_code}: {stderr}")
+        how = "was killed by signal" if result.exit_code < 0 else "exited with code"
+        raise HookError(f"cannot decide: its process {how} {abs(result.exit_code)}: {stderr}".rstrip(": "))
     answer: dict[str, Any] = json.loads(result.stdout)
     return answer
 
