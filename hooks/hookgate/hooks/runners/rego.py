@@ -10,7 +10,7 @@ from pathlib import Path
 from stat import S_ISREG
 from typing import Any
 
-from hookgate.hooks.errors import HookError, Problem, SettingsError
+from hookgate.hooks.errors import HookError, Problem, SettingsError, is_exhaustion
 from hookgate.hooks.events.base import Document
 from hookgate.hooks.output import Output, ProcessResult, read_output, shorten_stderr
 from hookgate.hooks.runners import rego_worker
@@ -91,7 +91,10 @@ def _compile(hook: Hook, program: Program, setup: bytes) -> None:
 
 
 def _read(hook: Hook, name: str) -> str:
-    """Return the text of a policy or of data. Raises SettingsError if it cannot be read."""
+    """Return the text of a policy or of data.
+
+    Raises SettingsError if it cannot be read, or OSError if the machine has run out of a resource.
+    """
     path = hook.root / name
     try:
         with open(path, "rb", opener=open_at_once) as file:
@@ -102,6 +105,8 @@ def _read(hook: Hook, name: str) -> str:
             raise _error(hook, f"{name} is larger than {MAX_FILE} bytes; split it")
         return decode_text(data)
     except OSError as error:
+        if is_exhaustion(error):
+            raise
         remedy = f"cannot be read in {hook.root}: {error.strerror}; check the path"
         raise _error(hook, f"{name} {remedy}") from None
     except SettingsError:
