@@ -272,6 +272,26 @@ async def test_without_the_extra_the_message_names_it(
             pass
 
 
+ANOTHER_BUILD = """
+class Engine:
+    def add_policy(self, name, text): ...
+    def add_extension(self, name, arguments, function): ...
+    def eval_rule(self, rule): ...
+    def set_input_json(self, text): ...
+    def eval_query_as_json(self, query):
+        return '{"result": [{"expressions": [{"value": {"deny": ["another build"]}}]}]}'
+"""
+
+
+async def test_any_build_of_the_engine_that_python_finds_is_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_file(tmp_path, ANOTHER_BUILD, "elsewhere/regorus.py")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "elsewhere"))
+    async with rego(tmp_path, "package hookgate\ndeny := false") as runner:
+        assert decided(await ask(runner)) == ("deny", "another build")
+
+
 # ---- failures
 
 
@@ -308,7 +328,7 @@ HARMS = [
 
 @pytest.mark.parametrize("rule", HARMS)
 async def test_an_event_that_makes_rules_run_forever_harms_no_other_caller(rule: str, tmp_path: Path) -> None:
-    async with rego(tmp_path, f"package hookgate\n{rule}", timeout=1000, workers=2) as runner:
+    async with rego(tmp_path, f"package hookgate\n{rule}", timeout=4000, workers=2) as runner:
         harm = asyncio.create_task(ask(runner, session="bad", n=10**9, long="a" * 100_000))
         await asyncio.sleep(0)
         others = await asyncio.gather(*(ask(runner, session="good", n=1, long="a") for _ in range(20)))
@@ -319,8 +339,8 @@ async def test_an_event_that_makes_rules_run_forever_harms_no_other_caller(rule:
 
 async def test_an_endless_evaluation_is_ended_with_its_process(tmp_path: Path) -> None:
     before = children()
-    async with rego(tmp_path, f"package hookgate\n{HARMS[1]}", timeout=300, workers=1) as runner:
-        with pytest.raises(HookError, match="timed out after 300 ms"):
+    async with rego(tmp_path, f"package hookgate\n{HARMS[1]}", timeout=3000, workers=1) as runner:
+        with pytest.raises(HookError, match="timed out after 3000 ms"):
             await ask(runner, n=100_000)
         await eventually(lambda: children() == before)
         assert await ask(runner, n=1) == {}

@@ -30,6 +30,10 @@ _CHECK_SECONDS = 10.0
 
 _ARGV = (sys.executable, "-P", rego_worker.__file__)
 """`-P`: the modules beside the script, such as `http`, are not those of the standard library."""
+
+_PYTHON_VARIABLES = ("LD_LIBRARY_PATH", "PYTHONHOME", "PYTHONPATH")
+"""The variables that this interpreter may need to start, and to find the engine."""
+
 _PLACE = re.compile(r"(?P<file>.+?):(?P<line>\d+):(?P<column>\d+): (?P<message>.*)")
 
 
@@ -41,7 +45,9 @@ class RegoRunner:
         if importlib.util.find_spec("regorus") is None:
             raise _error(hook, "needs regorus; in a checkout of hookgate, run: pip install '.[rego]'")
         files = [(name, _read(hook, name)) for name in config.files]
-        program = Program(_ARGV, hook_environment(hook, {}, os.environ), hook.root, hook.timeout)
+        python = {name: os.environ[name] for name in _PYTHON_VARIABLES if name in os.environ}
+        environment = {**hook_environment(hook, {}, os.environ), **python}
+        program = Program(_ARGV, environment, hook.root, hook.timeout)
         setup = dumps({"query": config.query, "files": files})
         _compile(hook, program, setup)
         self._pool = WorkerPool(program, config.workers, setup)
