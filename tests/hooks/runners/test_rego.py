@@ -14,8 +14,17 @@ from support.hooks.kinds import GREETING, KEPT_HERE, KEY, ask, documented, hook_
 from support.hooks.settings import SESSION, write_file
 from support.programs.processes import children, eventually
 
-from hookgate.hooks import AfterModel, BeforeModel, Engine, HookError, SettingsError, load_settings
+from hookgate.hooks import (
+    AfterModel,
+    BeforeModel,
+    Engine,
+    HookError,
+    SessionContext,
+    SettingsError,
+    load_settings,
+)
 from hookgate.hooks.errors import HookUnavailableError
+from hookgate.hooks.events.base import Document
 from hookgate.hooks.runners import Runner
 from hookgate.hooks.runners.rego_worker import output_of
 from hookgate.hooks.settings import RegoConfig
@@ -335,6 +344,22 @@ async def test_an_event_that_makes_rules_run_forever_harms_no_other_caller(rule:
         assert others == [{}] * 20
         [outcome] = await asyncio.gather(harm, return_exceptions=True)
         assert outcome == {} or isinstance(outcome, HookError)
+
+
+async def test_a_caller_whose_events_make_rules_slow_leaves_a_process_to_others(tmp_path: Path) -> None:
+    async with rego(tmp_path, f"package hookgate\n{HARMS[1]}", timeout=60_000, workers=2) as runner:
+
+        def judged(key: str, n: int) -> asyncio.Task[Any]:
+            return asyncio.create_task(
+                runner.run("BeforeTool", SessionContext("s", key=key), Document({"n": n}))
+            )
+
+        slow = [judged("slow", 100_000) for _ in range(4)]
+        await eventually(lambda: len(children()) > 0)
+        assert await judged("other", 1) == {}
+        assert [task.done() for task in slow] == [False] * 4
+        for task in slow:
+            task.cancel()
 
 
 async def test_an_endless_evaluation_is_ended_with_its_process(tmp_path: Path) -> None:

@@ -7,6 +7,8 @@ import os
 import subprocess
 import sys
 import termios
+from functools import partial
+from weakref import WeakValueDictionary
 
 from hookgate.hooks.clock import Deadline, StallClock, TimeLimit
 from hookgate.hooks.errors import ExitCodeError, HookError, HookUnavailableError
@@ -231,10 +233,21 @@ class WorkerPool:
     cost the other callers more.
     """
 
-    def __init__(self, program: Program, workers: int, setup: bytes = b"") -> None:
-        """`setup`, if any, is a line that each process answers with a line before its first call."""
+    def __init__(
+        self, program: Program, workers: int, *, per_key: int = sys.maxsize, setup: bytes = b""
+    ) -> None:
+        """Create a pool without processes.
+
+        Args:
+            program: The program of each process.
+            workers: The maximum number of processes.
+            per_key: The maximum number of processes that serve callers with the same API key.
+            setup: A line that each process answers with a line before its first call; none if it is empty.
+        """
         self._program, self._setup = program, setup
         self._queue = FairQueue(workers)
+        self._per_key = per_key
+        self._of_key: WeakValueDictionary[str, FairQueue] = WeakValueDictionary()
         self._clock = StallClock()
         self._workers: list[Worker] = []
         self._serving: set[asyncio.Task[ProcessResult]] = set()
@@ -247,9 +260,10 @@ class WorkerPool:
 
         Raises HookError, such as HookTimeoutError if there is no answer in time.
         """
-        must_wait = self._queue.free == 0
+        own = self._of_key.setdefault(session.key, FairQueue(self._per_key))
+        must_wait = self._queue.free == 0 or own.free == 0
         try:
-            return await self._serve(session, document)
+            return await self._serve(session, own, document)
         except TimeoutError:
             message = f"timed out after {self._program.timeout * 1000:g} ms"
             if must_wait:
@@ -263,24 +277,30 @@ class WorkerPool:
         if self._serving:  # for callers that have left
             await asyncio.wait(self._serving)
 
-    async def _serve(self, session: SessionContext, document: bytes) -> ProcessResult:
-        """Return a process's answer when it is the caller's turn. Raises TimeoutError, or HookError."""
+    async def _serve(self, session: SessionContext, own: FairQueue, document: bytes) -> ProcessResult:
+        """Return a process's answer when it is the caller's turn, also among those with its key, in `own`.
+
+        Raises TimeoutError, or HookError.
+        """
         deadline = Deadline(self._clock, self._program.timeout)
-        try:
+        with contextlib.ExitStack() as held:  # until the process has answered, even if the caller has left
+            waiting = held.enter_context(contextlib.ExitStack())
+            waiting.callback(deadline.close)
             async with TimeLimit(deadline):
+                await own.acquire(session.session_id)
+                held.callback(own.release)
                 await self._queue.acquire(session.session_id, session.key)
-        except BaseException:
-            deadline.close()
-            raise
-        serving = asyncio.get_running_loop().create_task(self._ask_in_time(document, deadline))
+                held.callback(self._queue.release)
+            waiting.pop_all()
+            serving = asyncio.get_running_loop().create_task(self._ask_in_time(document, deadline))
+            serving.add_done_callback(partial(self._end_serving, held.pop_all()))
         self._serving.add(serving)
-        serving.add_done_callback(self._end_serving)
         await asyncio.wait([serving])  # which is not cancelled with its caller
         return serving.result()
 
-    def _end_serving(self, serving: "asyncio.Task[ProcessResult]") -> None:
+    def _end_serving(self, held: contextlib.ExitStack, serving: "asyncio.Task[ProcessResult]") -> None:
         self._serving.discard(serving)
-        self._queue.release()
+        held.close()
         if not serving.cancelled():
             serving.exception()  # asyncio would log an exception that nobody retrieves
 

@@ -50,7 +50,8 @@ class RegoRunner:
         program = Program(_ARGV, environment, hook.root, hook.timeout)
         setup = dumps({"query": config.query, "files": files})
         _compile(hook, program, setup)
-        self._pool = WorkerPool(program, config.workers, setup)
+        # The events of one caller may make rules slow, so one process is left to the others.
+        self._pool = WorkerPool(program, config.workers, per_key=max(1, config.workers - 1), setup=setup)
 
     async def run(self, event: str, session: SessionContext, document: Document) -> Output | None:
         answer = _answer(await self._pool.ask(session, document.json))
