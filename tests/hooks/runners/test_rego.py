@@ -309,6 +309,8 @@ FAILURES = [
     ("result := {} if input.n\nresult := {1: 1} if input.n", "rule conflicts with rule at 0.rego:2"),
     ("result := [] if input.n", "must be an object"),
     ('result := {"deny": [1]} if input.n', "each message must be a string"),
+    ('result := {"warn": ["a"], "systemMessage": 1} if input.n', "expected str"),
+    ('result := {"ask": ["a"], "decision": {}} if input.n', "unhashable"),
     ('result := {"a": http.send({"url": "http://127.0.0.1/", "method": "get"})} if input.n', "http.send"),
     ("result := {to_number(input.s): 1}", "0.rego:2:"),
 ]

@@ -52,7 +52,7 @@ def answer_lines() -> None:
                 answer: Json = {"rules": policies.rules}
             else:
                 answer = {"output": policies.judge(line.decode())}
-        except (ValueError, RuntimeError, RecursionError, MemoryError) as error:
+        except (ValueError, TypeError, RuntimeError, MemoryError) as error:  # of the engine, or of a value
             answer = {"error": _described(error)}
         print(json.dumps(answer), flush=True)
 
