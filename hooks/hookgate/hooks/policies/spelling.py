@@ -1,4 +1,4 @@
-"""One spelling for texts that programs and people spell differently: compatibility forms, case, what is invisible."""
+"""One spelling for texts that differ only in case, compatibility forms, and what is invisible."""
 
 import re
 import unicodedata

@@ -1,4 +1,4 @@
-"""Finds text for a model in what a tool returned, and adds up the points of findings that are close together."""
+"""Finds text for a model in what a tool returned, and adds up the points of findings close to each other."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -58,7 +58,9 @@ def _with_kind(kind: str, texts: Iterable[str], tools: Collection[str]) -> Itera
             yield Finding(finding.at, kind)
 
 
-def highest(readings: Iterable[Iterable[Finding]], counts: Callable[[str], bool] = KINDS.__contains__) -> Cluster:
+def highest(
+    readings: Iterable[Iterable[Finding]], counts: Callable[[str], bool] = KINDS.__contains__
+) -> Cluster:
     """Return the cluster with the most points. `counts` says whether a kind counts."""
     clusters = (_highest([finding for finding in found if counts(finding.kind)]) for found in readings)
     return max(clusters, key=lambda cluster: cluster.points, default=NOTHING)

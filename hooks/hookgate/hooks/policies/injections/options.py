@@ -17,7 +17,9 @@ _STRICTEST_FIRST: tuple[Action, ...] = ("deny", "mark")
 
 def _known(kind: str) -> str:
     if not any(fnmatchcase(name, kind) for name in KINDS):
-        raise PydanticCustomError("kind", "is no kind of findings; known are {known}", {"known": ", ".join(KINDS)})
+        raise PydanticCustomError(
+            "kind", "is no kind of findings; known are {known}", {"known": ", ".join(KINDS)}
+        )
     return kind
 
 
@@ -25,15 +27,15 @@ class InjectionsOptions(Options):
     """The options of the policy `injections`. As a BeforeModel hook it needs only `spotlight`."""
 
     actions: Mapping[Annotated[str, AfterValidator(_known)], Action] = Field(default={}, strict=False)
-    """What findings do, by their kinds, with wildcards: `deny` withholds the result, `mark` adds a note for the
-    model, `observe` only counts. The first match applies; default: `mark`."""
+    """What findings do, by their kinds, with wildcards: `deny` withholds the result, `mark` adds a note for
+    the model, `observe` only counts. The first match applies; default: `mark`."""
 
     threshold: int = Field(default=2, ge=1)
     """The points from which something is done. Findings that are only observed have none."""
 
     spotlight: Way | None = None
-    """How results are marked as data: `delimit` encloses their texts in marks that nobody can guess, `datamark`
-    also puts a sign between their words. Default: not at all."""
+    """How results are marked as data: `delimit` encloses their texts in marks that nobody can guess,
+    `datamark` also puts a sign between their words. Default: not at all."""
 
     reason: str = ""
     """The text of the note, and the reason for a denial."""

@@ -1,4 +1,4 @@
-"""How a model may read a text: in plain spelling, without its tags, what is hidden in it, and what it encodes.
+"""How a model may read a text: in plain spelling, without its tags, what it hides, and what it encodes.
 
 Every function takes a time proportional to the text.
 """
@@ -10,6 +10,7 @@ import re
 import unicodedata
 from base64 import b64decode, urlsafe_b64decode
 from collections.abc import Iterator
+from itertools import pairwise
 from urllib.parse import unquote
 
 from hookgate.hooks.policies.options import compile_pattern
@@ -18,6 +19,8 @@ from hookgate.hooks.policies.spelling import same_spelling
 # ---- the plain spelling
 
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|([nrt])|([\"'/\\]))")
+_LONG_REFERENCE = re.compile(r"&#[xX]?[0-9a-fA-F]{9,};?")
+"""References to no character. `html` would take a quadratic time for them, or fail."""
 _PERCENT = r"%[2-7][0-9a-fA-F]"
 _ACCENTS = re.compile("[\u0300-\u036f]")
 _OTHER_LETTERS = re.compile("[\u0370-\u052fıɡɑ]")
@@ -27,9 +30,18 @@ _LOOKALIKES = str.maketrans(
     "аеорсухіјѕһԁԛԝвкмнтгпьзαβεηικμνορτυχωγıɡɑ", "aeopcyxijshdqwbkmhtrnb3abenikmvoptuxwyiga"
 )
 """Letters of other alphabets that look like Latin ones, in lower case."""
-_QUOTES = ("‘'", "’'", '“"', '”"', '„"', '«"', '»"')
+_QUOTES = (("‘", "'"), ("’", "'"), ("“", '"'), ("”", '"'), ("„", '"'), ("«", '"'), ("»", '"'))
 """Quotation marks, each with the one of ASCII."""
-_EMPHASIS = (("**", ""), ("`", ""), ("~~", ""), ("__", ""), (" _", " "), ("_ ", " "), (" *", " "), ("* ", " "))
+_EMPHASIS = (
+    ("**", ""),
+    ("`", ""),
+    ("~~", ""),
+    ("__", ""),
+    (" _", " "),
+    ("_ ", " "),
+    (" *", " "),
+    ("* ", " "),
+)
 _LEADS = " \t>|;%*/"
 """Characters before the first word of a line: marks of quotations, comments and lists."""
 
@@ -37,13 +49,13 @@ _LEADS = " \t>|;%*/"
 def plain(text: str) -> str:
     """Return a text in the spelling in which it is searched. It begins with a line feed, as each line does.
 
-    Escapes of HTML, JSON and URLs are read. Case, accents, emphasis, compatibility forms, and what is invisible
-    do not count. In words that mix alphabets, letters that look like Latin ones are these.
+    Escapes of HTML, JSON and URLs are read. Case, accents, emphasis, compatibility forms, and what is
+    invisible do not count. In words that mix alphabets, letters that look like Latin ones are these.
     """
     if "\\" in text:
         text = _ESCAPE.sub(_unescaped, text)
     if "&" in text:
-        text = html.unescape(text)
+        text = html.unescape(_LONG_REFERENCE.sub("", text))
     if "%" in text and compile_pattern(_PERCENT).search(_bytes(text)):
         text = unquote(text, errors="replace")
     text = same_spelling(text)
@@ -86,17 +98,22 @@ _HIDDEN = (
     r"(?s)<!--(.*?)(?:-->|\z)",
     r"\[//\]: ?# ?[(\"'](.*)[)\"']",
     r"(?s)\{#(.*?)#\}",
-    r"(?i)\s(?:alt|title|aria-label|aria-description|placeholder|content|summary|data-[\w-]{1,40})\s?=\s?\"([^\"]{12,})\"",
-    r"(?i)\s(?:alt|title|aria-label|aria-description|placeholder|content|summary|data-[\w-]{1,40})\s?=\s?'([^']{12,})'",
+    r"(?i)\s(?:alt|title|aria-label|aria-description|placeholder|content|summary|"
+    r"data-[\w-]{1,40})\s?=\s?\"([^\"]{12,})\"",
+    r"(?i)\s(?:alt|title|aria-label|aria-description|placeholder|content|summary|"
+    r"data-[\w-]{1,40})\s?=\s?'([^']{12,})'",
     r"\]\([^()\s]+\s+[\"'(]([^\"'()]{12,})[\"')]\)",
     r"!\[([^\]\n]{40,})\]\(",
 )
 """Comments, attributes, titles of links and descriptions of pictures."""
 
 _UNSEEN = (
-    r"(?i)<[a-z][^<>]*(?:display\s*:\s*none|visibility\s*:\s*hidden|font-size\s*:\s*[01](?:px|pt|em|%)?\s*[;\"']"
-    r"|opacity\s*:\s*0(?:\.0[0-9]*)?\s*[;\"']|[\s\"';]color\s*[:=]\s*[\"']?(?:white|#fff|transparent|rgba?\(255,\s*255,"
-    r"\s*255)|text-indent\s*:\s*-[0-9]{3}|(?:left|top)\s*:\s*-[0-9]{3}|[^-](?:height|width)\s*:\s*[01](?:px)?\s*[;\"']"
+    r"(?i)<[a-z][^<>]*(?:display\s*:\s*none|visibility\s*:\s*hidden|font-size\s*:\s*[01](?:px|pt|em|"
+    r"%)?\s*[;\"']"
+    r"|opacity\s*:\s*0(?:\.0[0-9]*)?\s*[;\"']|[\s\"';]color\s*[:=]\s*[\"']?(?:white|#fff|transparent|"
+    r"rgba?\(255,\s*255,"
+    r"\s*255)|text-indent\s*:\s*-[0-9]{3}|(?:left|top)\s*:\s*-[0-9]{3}|[^-](?:height|"
+    r"width)\s*:\s*[01](?:px)?\s*[;\"']"
     r"|\shidden[\s>=]|\ssize=[\"']?[01]\b)[^<>]*>?"
 )
 _LONGEST_UNSEEN = 4000
@@ -116,17 +133,20 @@ def hidden_texts(text: str) -> Iterator[str]:
     for pattern in _HIDDEN:
         for match in compile_pattern(pattern).finditer(data):
             yield match[1].decode(errors="replace")
-    for match in compile_pattern(_UNSEEN).finditer(data):
-        end = data.find(b"</", match.end(), match.end() + _LONGEST_UNSEEN)
-        yield data[match.end() : end if end >= 0 else match.end() + _LONGEST_UNSEEN].decode(errors="replace")
+    starts = [match.end() for match in compile_pattern(_UNSEEN).finditer(data)]
+    for start, following in pairwise([*starts, len(data)]):
+        limit = min(following, start + _LONGEST_UNSEEN)  # no part is read twice
+        end = data.find(b"</", start, limit)
+        yield data[start : end if end >= 0 else limit].decode(errors="replace")
 
 
 # ---- characters that carry data
 
 _CARRIERS = (
-    r"[\x{E0020}-\x{E007E}]{4,}|[\x{FE00}-\x{FE0F}\x{E0100}-\x{E01EF}]{4,}|[\x{200B}-\x{200D}\x{2060}-\x{2064}\x{FEFF}]{8,}"
+    r"[\x{E0020}-\x{E007E}]{4,}|[\x{FE00}-\x{FE0F}\x{E0100}-\x{E01EF}]{4,}|"
+    r"[\x{200B}-\x{200D}\x{2060}-\x{2064}\x{FEFF}]{8,}"
 )
-_FLAG = "\U0001f3f4"
+_FLAG = "\U0001f3f4".encode()
 _OVERRIDES = re.compile("[\u202d\u202e]")
 
 
@@ -141,7 +161,7 @@ def invisible_texts(text: str) -> Iterator[str]:
             yield _from_selectors(run)
         elif ord(run[0]) < 0xE0000:
             yield _from_two_kinds(run)
-        elif not data[: match.start()].endswith(_FLAG.encode()):  # the flag of a region is spelled so
+        elif data[match.start() - len(_FLAG) : match.start()] != _FLAG:  # the flag of a region is spelled so
             yield "".join(chr(ord(each) - 0xE0000) for each in run)
     for part in _OVERRIDES.split(text)[1:]:
         yield part.split("\u202c", 1)[0][::-1]
@@ -155,7 +175,7 @@ def _from_selectors(run: str) -> str:
 
 def _from_two_kinds(run: str) -> str:
     kinds = sorted(set(run))
-    return _from_bits("".join("01"[kinds.index(each)] for each in run)) if len(kinds) == 2 else ""  # noqa: PLR2004
+    return _from_bits("".join("01"[kinds.index(each)] for each in run)) if len(kinds) == 2 else ""
 
 
 # ---- encodings
@@ -166,7 +186,10 @@ _BITS = r"(?:[01]{8}\s?){8,}"
 _SPACED = r"(?:^|[\s\"':;,!?(>])(?:\pL[ .\-_*|]{1,3}){4,}\pL(?:$|[\s\"'.:;,!?)<])"
 _ROT13 = r"(?i)\b(?:vafgehpgvbaf?|vtaber|qvfertneq|cebzcgf?|cerivbhf|nffvfgnag)\b"
 _REVERSED = r"(?i)\b(?:snoitcurtsni|erongi|dragersid|stpmorp|suoiverp|tnatsissa)\b"
-_DIGITS = r"(?i)\b(?:[i1!|l][gq96]n[o0]r[e3]|[i1!|]n[s5$][t7]ru[c(][t7][i1!|][o0]n[s5$]?|pr[e3]v[i1!|][o0]u[s5$]|[a@4]ss[i1!|]s[t7]an[t7])\b"
+_DIGITS = (
+    r"(?i)\b(?:[i1!|l][gq96]n[o0]r[e3]|[i1!|]n[s5$][t7]ru[c(][t7][i1!|][o0]n[s5$]?|pr[e3]v[i1!|"
+    r"][o0]u[s5$]|[a@4]ss[i1!|]s[t7]an[t7])\b"
+)
 _LETTERS = str.maketrans("0134578@$!|(9", "oieastbasiicg")
 
 _GAPS = re.compile(r"[ .\-_*|]{2,}")
@@ -177,9 +200,9 @@ _DEEPEST = 3
 
 
 def decoded_texts(text: str, depth: int = 1) -> Iterator[str]:
-    """Yield what parts of a text encode: base64, hex, bits, rot13, and words that are reversed, spaced out or leet.
+    """Yield what a text encodes: in base64, hex, bits, rot13, reversed, or with gaps or digits in its words.
 
-    What a part encodes may encode something in turn, down to the third level.
+    What is in base64, hex or bits may encode something in turn, down to the third level.
     """
     data = _bytes(text)
     for pattern, decode in _DECODERS:
