@@ -34,7 +34,8 @@ def find(text: str, tools: Collection[str] = ()) -> list[list[Finding]]:
 
     The time is proportional to the text.
     """
-    return [list(found) for found in _readings(text, tools)]
+    characters = text.encode(errors="replace").decode()  # without lone surrogates, which nothing else takes
+    return [list(found) for found in _readings(characters, tools)]
 
 
 def _readings(text: str, tools: Collection[str]) -> Iterator[Iterable[Finding]]:

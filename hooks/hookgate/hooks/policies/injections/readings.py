@@ -114,7 +114,7 @@ _UNSEEN = (
     r"rgba?\(255,\s*255,"
     r"\s*255)|text-indent\s*:\s*-[0-9]{3}|(?:left|top)\s*:\s*-[0-9]{3}|[^-](?:height|"
     r"width)\s*:\s*[01](?:px)?\s*[;\"']"
-    r"|\shidden[\s>=]|\ssize=[\"']?[01]\b)[^<>]*>?"
+    r"|\shidden\b|\ssize=[\"']?[01]\b)[^<>]*>?"
 )
 _LONGEST_UNSEEN = 4000
 _MAY_HIDE = ("<", "](", "{#", "]:")

@@ -393,10 +393,14 @@ KINDS: Mapping[str, Kind] = {
             r"(?:tool|plugin)\b",
         ),
     ),
-    # Wants data sent to an address.
+    # Wants data, or a text that the attacker chose, sent to an address.
     "exfiltration": Kind(
         2,
         (
+            r"\b(?:send|write|compose|draft|forward)(?: an?| the| this| another| one)* "
+            rf"(?:e-?mail|mail|message|reply|dm) to ['\"<(]?{_ADDRESS}['\">)]?"
+            r"(?: [^\s.]+){0,3} (?:with|containing|saying|using|whose|stating|and (?:use|put|set|write))\b"
+            r"(?: [^\s.]+){0,3} (?:body|subject|contents?|text|message|title|words?|attachment)\b",
             rf"\b{_SEND}\b[^\n.]*\b{_SENSITIVE}\b[^\n.]*{_ADDRESS}",
             rf"\b{_SENSITIVE}\b[^\n.]*[ ,.]{_SEND}\b[^\n.]* (?:to|at|an|a|на|zu) [^\n.]*{_ADDRESS}",
             rf"\b(?:append|add|include|put|encode|insert)\b[^\n.]*\b{_SENSITIVE}\b[^\n.]* (?:url|query|"
