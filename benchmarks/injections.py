@@ -1,19 +1,20 @@
-"""How many results with instructions for the model the policy `injections` finds, and how many others it marks.
+"""How many injected instructions the policy `injections` finds, and how many ordinary results it marks.
 
     python -m benchmarks.injections [FILE ...] [--folder FOLDER ...] [--cost] [--threshold POINTS]
 
-FILE has labelled results as JSON lines: objects with `attack` (a boolean), `kind` (a name) and `result` (any JSON
-value, as a tool returns it). The texts in FOLDER, such as those of installed packages, count as results without
-instructions. `--cost` compares the processor time with that of the policy `redact` on the same texts.
+FILE has labelled results as JSON lines: objects with `attack` (a boolean), `kind` (a name) and `result` (any
+JSON value, as a tool returns it). The texts in FOLDER, such as those of installed packages, count as ordinary
+results. `--cost` compares the processor time with that of the policy `redact` on the same texts.
 """
 
 import argparse
 import asyncio
 import gzip
+import inspect
 import json
 import sysconfig
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from time import process_time
 from typing import Any
@@ -63,9 +64,10 @@ def _findings(policy: Policy) -> Findings:
     return find
 
 
-def _judged(policy: Policy, result: Any) -> Awaitable[dict[str, Any] | None]:
+async def _judged(policy: Policy, result: Any) -> dict[str, Any] | None:
     event = {"hook_event_name": "AfterTool", "tool_name": "tool", "tool_response": {"llmContent": result}}
-    judged: Awaitable[dict[str, Any] | None] = policy(event, SessionContext("s"))
+    output = policy(event, SessionContext("s"))
+    judged: dict[str, Any] | None = await output if inspect.isawaitable(output) else output
     return judged
 
 
@@ -98,7 +100,8 @@ def _false_finds(folder: Path, find: Findings) -> str:
             marked[path] = kinds
     rows = [f"  {path}: {', '.join(kinds)}" for path, kinds in marked.items()]
     per_megabyte = len(marked) / max(size / 1e6, 1e-6)
-    head = f"\n{folder}: {len(marked)} of {files} texts are marked ({size / 1e6:.0f} MB, {per_megabyte:.2f} per MB)"
+    share = f"{len(marked)} of {files} texts are marked"
+    head = f"\n{folder}: {share} ({size / 1e6:.0f} MB, {per_megabyte:.2f} per MB)"
     return "\n".join([head, *rows])
 
 

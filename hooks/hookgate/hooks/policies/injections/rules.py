@@ -470,18 +470,27 @@ KINDS: Mapping[str, Kind] = {
             r"piece)s?\b",
         ),
     ),
-    # An order to act on what is the user's.
+    # Asks for something in the user's name, or about what is the user's.
     "request": Kind(
+        2,
+        (
+            rf"{_START}{_ACT} (?:[^\s.]+ ){{0,8}}"
+            r"(?:my|for me|the user'?s? (?:e-?mails?|messages?|inbox|files?|contacts?|(?:home )?address(?:es)?|"
+            r"location|history|accounts?|data|details|information|calendar|passwords?|photos?|payments?|card|"
+            r"records?))\b",
+        ),
+    ),
+    # Orders something that cannot be undone, or that costs something.
+    "order": Kind(
         1,
         (
-            rf"{_START}{_ACT} (?:[^\s.]+ ){{0,6}}(?:my|the user'?s?|our)\b",
-            rf"{_START}(?:delete|remove|erase|wipe|transfer|wire|pay|unlock|disable|deactivate|withdraw|"
-            rf"cancel|"
-            r"grant|share|change) (?:all|every|the|any|as much)\b[^\n.]{0,60}\b(?:files?|e-?mails?|"
-            r"messages?|accounts?|"
-            r"passwords?|access|permissions?|money|funds|records?|history|events?|contacts?|devices?|lock|"
-            r"alarm|"
+            rf"{_START}(?:delete|remove|erase|wipe|unlock|disable|deactivate|withdraw|cancel|grant|share|"
+            r"change) (?:all|every|the|any|as much)\b[^\n.]{0,60}"
+            r"\b(?:files?|e-?mails?|messages?|accounts?|passwords?|access|permissions?|money|funds|records?|history|events?|contacts?|devices?|lock|alarm|"
             r"reminders?|backups?|data)\b",
+            rf"{_START}(?:transfer|wire|pay|send|deposit|withdraw|donate) (?:[^\s.]+ ){{0,3}}[$€£¥]? ?[0-9]",
+            rf"{_START}(?:grant|give) (?:[^\s.]+ ){{0,6}}(?:access|permissions?|rights|privileges)\b",
+            rf"{_START}(?:visit|open|go to|navigate to|click)(?: on)? (?:[^\s.]+ ){{0,4}}{_ADDRESS}",
         ),
     ),
     # Orders a tool that the request declares, by its name.
