@@ -129,6 +129,11 @@ KINDS: Mapping[str, Kind] = {
             r"up to now)\b",
             rf"\b{_DROP}{_FILL} {_TEXTS} (?:above|before|given (?:above|before|earlier|by the user)|so "
             rf"far)\b",
+            r"\b(?:ignore|disregard|forget|skip) (?:all |any )?(?:of )?(?:the )?(?:rest|remainder) of "
+            r"(?:this|the|these|that)\b",
+            r"\b(?:ignore|disregard|forget) (?:the |all |any |these |those )*instructions?,? (?:and|then|"
+            r"but)\b",
+            rf"\b{_DROP} [^\n.]{{1,80}} and (?:instead|just|only|simply) ",
             r"\b(?:stop|halt|abort|abandon|cancel|suspend|drop)(?: what you are doing|(?: the| your| this| "
             r"any){1,2} (?:current|"
             r"previous|original|ongoing|user'?s?) (?:task|request|query|work|assignment|process))\b",
@@ -167,14 +172,13 @@ KINDS: Mapping[str, Kind] = {
     "role": Kind(
         2,
         (
-            r"<\|(?:im_start|im_end|im_sep|system|user|assistant|end_of_turn|eot_id|start_header_id|"
-            r"end_header_id|"
-            r"begin_of_text|endofprompt)\|>",
+            r"<\|[a-z_]{2,30}\|>",
             r"<(?:start|end)_of_turn>|\[/?inst\]|<</?sys>>",
             r"</?(?:assistant|system[ _-]?(?:prompt|message|instructions?|reminder|override|note)?)>",
             r"#{2,} ?\(?(?:system|assistant|human|developer|instruction)s?[ _-]?(?:message|prompt|note|"
             r"override)?\)?"
             r" ?(?::|\n|\) )",
+            r"\n(?:assistant|ai|model|bot) ?: ?[^\n]{0,300}\n+(?:user|human) ?:",
         ),
     ),
     # Weaker signs of the same: a role before a colon or in brackets.
@@ -184,6 +188,7 @@ KINDS: Mapping[str, Kind] = {
             r"\n ?[\[({<]{0,2}(?:system|assistant|developer|admin|ai)(?: (?:message|prompt|note|"
             r"instructions?|"
             r"override|alert|notice|update|command|directive))?[\])}>]{0,2} ?:",
+            r"\bthe user'?s? (?:next )?(?:message|request|question|input) (?:is|was|follows) ?:",
             r"\[(?:system|assistant|admin|developer|user)(?: [\w ]{1,30})?\]",
             r"\buser: ?[^\n]{1,300}\n+ ?(?:assistant|ai|model): ?",
         ),
@@ -215,6 +220,14 @@ KINDS: Mapping[str, Kind] = {
             rf"\b(?:note|message|notice|instructions?|reminder|attention|memo|request|hint|directive|"
             rf"order)s?"
             rf"(?: to| for|:)?(?: the| all| any| an?| every| you)* {_READER}\b ?[:,.!\])-]",
+            r"\b(?:note|message|notice|instructions?|attention|information|profile|metadata|text)s?(?: to| "
+            r"for)(?: the| all| "
+            r"any)* (?:automated|automatic|machine|ai|llm)[ -](?:based )?(?:analysis|screening|review|"
+            r"reading|processing|"
+            r"grading|ranking|summari[sz]ation|evaluation|systems?|readers?|tools?|software|agents?)\b",
+            r"\b(?:visible|readable|meant|intended|addressed|directed|hidden) (?:only )?(?:to|for|at|from) "
+            r"(?:the )?"
+            r"(?:llms?|ai|language models?|bots|humans)\b",
             rf"\b(?:dear|hey|hello|hi|attention|ok|okay|listen,?)(?: all| any| the| fellow| my| other)* "
             rf"{_AI}\b",
             rf"\b(?:all|any|every) {_AI}(?: [\w-]+){{0,6}} (?:must|should|have to|has to|need to|are "
@@ -379,7 +392,15 @@ KINDS: Mapping[str, Kind] = {
             r"\b(?:authori[sz]ed|approved|required|requested|mandated|verified) by (?:the )?(?:user|system|"
             r"admin"
             r"(?:istrator)?|developers?|openai|google|anthropic|microsoft|security team)\b",
-            r"\b(?:highest|top|maximum|absolute) priority\b|\btakes? precedence over\b",
+            r"\b(?:highest|top|maximum|absolute) priority\b|\btakes? (?:precedence|priority) over\b|"
+            r"\bhat vorrang vor\b|\ba (?:la )?priorite sur\b|\btiene prioridad sobre\b|имеет приоритет над|"
+            r"よりも優先|优先于|優先於|"
+            r"\b(?:must|should|has to|have to) be (?:executed|performed|carried out|completed|followed|"
+            r"obeyed) "
+            r"(?:immediately|now|at once|first|without delay|exactly)\b|"
+            r"\b(?:please )?execute (?:the |this |these )?(?:[\w-]+ )?(?:protocol|instructions?|directive|"
+            r"order)s?\b|"
+            r"\bfocus (?:only|exclusively|solely) on\b|\brepeat (?:the following|after me)\b",
             r"\btodo: (?:send|delete|transfer|visit|change|get|make|invite|create|forward|please)\b",
         ),
     ),
@@ -412,7 +433,13 @@ KINDS: Mapping[str, Kind] = {
     ),
     # Wants something sent to an address.
     "send": Kind(
-        1, (rf"(?:^|[\s\"'.,:]){_SEND}(?: [^\s]+){{0,14}} (?:to|at|an|a|на|zu|на адрес) ['\"<(]?{_ADDRESS}",)
+        1,
+        (
+            rf"(?:^|[\s\"'.,:]){_SEND}(?: [^\s]+){{0,14}} (?:to|at|an|a|на|zu|на адрес) ['\"<(]?{_ADDRESS}",
+            r"\n(?:[-0-9.)] ?)*(?:send|forward|e-?mail|reply|address|recipient|enviar|envoyer|senden|отправить)?"
+            r"(?: it)? ?(?:to|an|a|на|кому|destinataire|destinatario|empfanger|получатель|送信先|收件人|发送到|发送至)"
+            rf" ?[:：] ?{_ADDRESS}",
+        ),
     ),
     # Wants to know what the model was told, or what is secret.
     "reveal": Kind(
@@ -452,6 +479,8 @@ KINDS: Mapping[str, Kind] = {
             r"\b(?:respond|reply|answer) (?:only )?(?:with|in|by saying) (?:only |just |nothing but |"
             r"exactly |the word|"
             r"the phrase|the text|a single)",
+            r"\b(?:simply|only|always|just) (?:respond|reply|answer|output|print|report|say)(?: with| that|"
+            r":| in)",
             r"\bprovide your (?:answer|response|reply)\b|\b(?:translate|reverse|encode|encrypt) your\b",
         ),
     ),
@@ -475,8 +504,10 @@ KINDS: Mapping[str, Kind] = {
         2,
         (
             rf"{_START}{_ACT} (?:[^\s.]+ ){{0,8}}"
-            r"(?:my|for me|the user'?s? (?:e-?mails?|messages?|inbox|files?|contacts?|(?:home )?address(?:es)?|"
-            r"location|history|accounts?|data|details|information|calendar|passwords?|photos?|payments?|card|"
+            r"(?:my|for me|the user'?s? (?:e-?mails?|messages?|inbox|files?|contacts?|(?:home "
+            r")?address(?:es)?|"
+            r"location|history|accounts?|data|details|information|calendar|passwords?|photos?|payments?|"
+            r"card|"
             r"records?))\b",
         ),
     ),
@@ -486,9 +517,16 @@ KINDS: Mapping[str, Kind] = {
         (
             rf"{_START}(?:delete|remove|erase|wipe|unlock|disable|deactivate|withdraw|cancel|grant|share|"
             r"change) (?:all|every|the|any|as much)\b[^\n.]{0,60}"
-            r"\b(?:files?|e-?mails?|messages?|accounts?|passwords?|access|permissions?|money|funds|records?|history|events?|contacts?|devices?|lock|alarm|"
+            r"\b(?:files?|e-?mails?|messages?|accounts?|passwords?|access|permissions?|money|funds|"
+            r"records?|history|events?|contacts?|devices?|lock|alarm|"
             r"reminders?|backups?|data)\b",
-            rf"{_START}(?:transfer|wire|pay|send|deposit|withdraw|donate) (?:[^\s.]+ ){{0,3}}[$€£¥]? ?[0-9]",
+            rf"{_START}(?:transfer|wire|pay|send|deposit|withdraw|donate) (?:[^\s.]+ ){{0,3}}[$€£¥]? "
+            rf"?[0-9]",
+            r"\b(?:message|e-?mail)?(?: body|body| text|content| subject)(?: of [a-z ]{1,20})?(?: line)? "
+            r"(?:must|should|has to|"
+            r"needs to) (?:only |exactly )?(?:be|contain|read|say)\b|\bmust be exactly\b",
+            r"\b(?:el cuerpo|le corps|der (?:text|inhalt)|il testo) [^\n.]{0,40}(?:debe|doit|muss|deve)\b|"
+            r"текст сообщения должен|本文は正確に|正文(?:必须|应该)|内容必须",
             rf"{_START}(?:grant|give) (?:[^\s.]+ ){{0,6}}(?:access|permissions?|rights|privileges)\b",
             rf"{_START}(?:visit|open|go to|navigate to|click)(?: on)? (?:[^\s.]+ ){{0,4}}{_ADDRESS}",
         ),
