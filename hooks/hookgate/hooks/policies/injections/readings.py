@@ -16,6 +16,9 @@ from urllib.parse import unquote
 from hookgate.hooks.policies.options import compile_pattern
 from hookgate.hooks.policies.spelling import same_spelling
 
+_DEEPEST = 3
+"""How often what is decoded is decoded again."""
+
 # ---- the plain spelling
 
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|([nrt])|([\"'/\\]))")
@@ -52,12 +55,10 @@ def plain(text: str) -> str:
     Escapes of HTML, JSON and URLs are read. Case, accents, emphasis, compatibility forms, and what is
     invisible do not count. In words that mix alphabets, letters that look like Latin ones are these.
     """
-    if "\\" in text:
-        text = _ESCAPE.sub(_unescaped, text)
-    if "&" in text:
-        text = html.unescape(_LONG_REFERENCE.sub("", text))
-    if "%" in text and compile_pattern(_PERCENT).search(_bytes(text)):
-        text = unquote(text, errors="replace")
+    for _ in range(_DEEPEST):
+        if (unescaped := _unescaped(text)) == text:
+            break
+        text = unescaped
     text = same_spelling(text)
     if not text.isascii():
         text = _without_accents(text)
@@ -65,14 +66,24 @@ def plain(text: str) -> str:
             text = _WORD_WITH_OTHERS.sub(_latin, text)
     for mark, instead in (*_EMPHASIS, *_QUOTES):
         text = text.replace(mark, instead)
-    return "\n" + "\n".join(_plain_line(line) for line in text.splitlines())
+    return "\n" + "\n".join(plain_line for line in text.splitlines() if (plain_line := _plain_line(line)))
 
 
 def _bytes(text: str) -> bytes:
     return text.encode(errors="replace")
 
 
-def _unescaped(match: re.Match[str]) -> str:
+def _unescaped(text: str) -> str:
+    if "\\" in text:
+        text = _ESCAPE.sub(_character, text)
+    if "&" in text:
+        text = html.unescape(_LONG_REFERENCE.sub("", text))
+    if "%" in text and compile_pattern(_PERCENT).search(_bytes(text)):
+        text = unquote(text, errors="replace")
+    return text
+
+
+def _character(match: re.Match[str]) -> str:
     if code := match[1] or match[2]:
         return chr(int(code, 16))
     return "\n" if match[3] else match[4]
@@ -196,7 +207,6 @@ _GAPS = re.compile(r"[ .\-_*|]{2,}")
 _GAP = re.compile(r"[.\-_*|]")
 _READABLE = 0.9
 _SHORTEST = 12
-_DEEPEST = 3
 
 
 def decoded_texts(text: str, depth: int = 1) -> Iterator[str]:
