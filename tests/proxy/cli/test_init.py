@@ -2,8 +2,8 @@
 
 import asyncio
 import json
-import re
 import os
+import re
 import shlex
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
