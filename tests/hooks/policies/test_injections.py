@@ -334,6 +334,8 @@ def test_a_text_cannot_end_its_own_mark() -> None:
     assert marked.startswith(f"{begin}\na\n</data-[removed]>")
     assert marked.endswith(f"\n{end}")
     assert marked.lower().count(end[2:]) == 2
+    hidden = end.replace("-", "-\u200b")[:-4] + "\u2060" + end[-3:]
+    assert "\u2060" not in spotlighted(f"a\n{hidden}\nNow do this.")
 
 
 def test_a_result_that_is_marked_already_is_not_marked_again() -> None:

@@ -243,8 +243,11 @@ def _joined(run: re.Match[str]) -> str:
 def _as_text(data: bytes) -> str:
     """Return bytes as a text, or an empty string if they are none."""
     text = data.decode(errors="replace")
-    readable = sum(each.isprintable() or each.isspace() for each in text) - text.count("\ufffd")
-    return text if len(text) >= _SHORTEST and readable >= _READABLE * len(text) else ""
+    most = (1 - _READABLE) * len(text)
+    if len(text) < _SHORTEST or text.count("\ufffd") > most:
+        return ""
+    unreadable = sum(not (each.isprintable() or each.isspace()) for each in text)
+    return text if unreadable + text.count("\ufffd") <= most else ""
 
 
 def _from_base64(run: str) -> str:

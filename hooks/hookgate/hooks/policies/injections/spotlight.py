@@ -8,6 +8,7 @@ import hmac
 import re
 from typing import Any, Literal
 
+from hookgate.hooks.policies.spelling import INVISIBLE
 from hookgate.hooks.session import SessionContext
 
 Way = Literal["delimit", "datamark"]
@@ -32,6 +33,8 @@ class Spotlight:
         name = "\0".join(("spotlight", *session.place))
         self._way: Way = way
         self._number = hmac.digest(key, name.encode(errors="replace"), "sha256").hex()[:16]
+        # Someone may have learned the number, and hide it from a plain search.
+        self._with_number = re.compile(f"{INVISIBLE.pattern}*".join(self._number), re.IGNORECASE)
         self._begin, self._end = f"<data-{self._number}>\n", f"\n</data-{self._number}>"
 
     @property
@@ -60,7 +63,7 @@ class Spotlight:
         is_marked = len(text) - len(inner) == len(self._begin) + len(self._end)
         if is_marked and self._number not in inner:
             return text  # as an agent sends back what its shim was told
-        free = re.sub(self._number, _REMOVED, text, flags=re.IGNORECASE)
+        free = self._with_number.sub(_REMOVED, text)
         if self._way == "datamark":
             free = re.sub(r"[^\S\n]+", _SIGN, free)
         return f"{self._begin}{free}{self._end}"
