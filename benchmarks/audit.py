@@ -35,8 +35,8 @@ from hookgate.proxy.audit.index.searching import CallSearch
 from hookgate.proxy.audit.ledger import Ledger
 from hookgate.proxy.audit.locks import writer_locks
 from hookgate.proxy.audit.reading import AuditReader
-from hookgate.proxy.audit.verifying import verify_database
 from hookgate.proxy.cli.audit import export_records
+from hookgate.proxy.cli.audit_verifying import verified_database
 from hookgate.proxy.config import AlertSettings
 from hookgate.proxy.observe.outcomes import CallOutcome
 from hookgate.proxy.observe.record import BlockedOutput, CallRecord, HookTally, make_receipt
@@ -159,7 +159,7 @@ def _measure(state: Path, url: str | None, calls: int) -> None:
         used, size = time.process_time() - used, len(out.getvalue()) / 1e6
         print(f"export of the {name} day: {used:.2f} s of processor time, {size:.1f} MB")
     used = time.process_time()
-    assert verify_database(database, lambda done: None).sound
+    assert verified_database(database, {}, state, quiet=True).sound
     print(f"verify: {1e6 * (time.process_time() - used) / calls / 2:.0f} us of processor time per record")
     index.database.close()
     database.close()

@@ -32,6 +32,7 @@ SESSION = SessionContext("benchmark")
 SHELL = "cat > /dev/null; echo '{}'"
 PYTHON = "import json, sys\njson.load(sys.stdin)\nprint('{}')\n"
 KEPT = "import json, sys\nfor line in sys.stdin:\n    json.loads(line)\n    print('{}', flush=True)\n"
+RULES = 'package hookgate\ndeny contains "no" if input.tool_name == "none"\n'
 CALLABLE = "def look(call):\n    return {}\n"
 
 Case = Callable[[int], Awaitable[float]]
@@ -46,7 +47,12 @@ def main() -> None:
 async def _main() -> None:
     async with contextlib.AsyncExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        for name, code in (("hook.py", PYTHON), ("kept.py", KEPT), ("runtime.py", CALLABLE)):
+        for name, code in (
+            ("hook.py", PYTHON),
+            ("kept.py", KEPT),
+            ("runtime.py", CALLABLE),
+            ("hook.rego", RULES),
+        ):
             (folder / name).write_text(code)
         script, kept = (f"{sys.executable} -S {folder / name}" for name in ("hook.py", "kept.py"))
         url = await stack.enter_async_context(_service())
@@ -58,6 +64,7 @@ async def _main() -> None:
                 "python": {"type": "command", "command": script},
                 "persistent": {"type": "command", "command": f"exec {kept}", "persistent": True},
                 "http": {"type": "http", "url": url},
+                "rego": {"type": "rego", "files": ["hook.rego"]},
                 "runtime": {"type": "runtime", "action": "./runtime.py:look"},
             }.items()
         }
@@ -71,13 +78,14 @@ async def _main() -> None:
             runs=20,
         )
         await _report(
-            "a hook in Python",
+            "a hook in Python, or rules in Rego",
             {
                 "hookgate, command (= 1)": ours["python"],
                 "bare spawn": _bare(script),
                 **({"Gemini CLI's runner": gemini(script)} if gemini else {}),
                 "hookgate, persistent": ours["persistent"],
                 "hookgate, http": ours["http"],
+                "hookgate, rego": ours["rego"],
                 "hookgate, runtime": ours["runtime"],
             },
             runs=10,

@@ -13,6 +13,8 @@ from hookgate.hooks.settings.files import parse_jsonc
 
 _FOLDER = Path(__file__).parents[2] / "examples" / "gallery"
 
+_SETTINGS = ("settings.json", "rego.json")
+
 _LANGUAGES = {".sh": "bash", ".py": "python", ".js": "javascript"}
 
 _SHOWN = ("deny-private-keys", "redact-email", "dry-run")
@@ -31,7 +33,8 @@ hookgate serve --hooks examples/gallery/settings.json
 {count} small hooks to copy and change, each a file of at most 50 lines in
 [examples/gallery](../examples/gallery), with its entry in
 [settings.json](../examples/gallery/settings.json). Copy what you need into a folder of your own. Most hooks
-in bash need `jq`.
+in bash need `jq`. Those in Rego are in [rego.json](../examples/gallery/rego.json), because they need the
+extra `rego`.
 
 They are examples: short, and not complete. Where a [policy](policies.md) has the same purpose, prefer it:
 policies are faster, and cover more cases. [Kinds of hooks](hook-kinds.md) describes when a program should
@@ -43,9 +46,10 @@ _HEADER = ["hook", "file", "what it does", "matcher"]
 
 def gallery() -> str:
     """Return the page. Raises ValueError if a file does not begin with a description."""
-    settings: Any = parse_jsonc((_FOLDER / "settings.json").read_text(encoding="utf-8"))
+    files: list[Any] = [parse_jsonc((_FOLDER / name).read_text(encoding="utf-8")) for name in _SETTINGS]
     hooks = [
         (event, group.get("matcher", ""), hook)
+        for settings in files
         for event, groups in settings["hooks"].items()
         for group in groups
         for hook in group["hooks"]

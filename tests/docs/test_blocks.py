@@ -25,6 +25,7 @@ from hookgate.proxy.config import read_config
 from hookgate.shim.command import event
 
 _DIAGRAM, _NOTATION = "a diagram", "a notation, with words in place of values"
+_RULES = "rules in Rego: test_rego.py"
 
 NOT_READ = {
     ("README.md", "agent  ──>"): _DIAGRAM,
@@ -35,6 +36,8 @@ NOT_READ = {
     ("docs/architecture.md", "__main__"): "a table",
     ("docs/audit.md", '{"v": 1, "writer": W'): _NOTATION,
     ("docs/audit.md", "writer 9526ba6eecf6326a"): "a line of `verify`: test_audit_restored.py",
+    ("docs/hook-kinds.md", "# tools.rego"): _RULES,
+    ("docs/hook-kinds.md", "# model.rego"): _RULES,
     ("docs/operating.md", "pg_dump"): "the command line of PostgreSQL: test_backup.py",
     ("docs/deploying.md", "rules:"): "the configuration of prometheus-adapter",
     (
@@ -167,7 +170,7 @@ def test_a_command_is_one_that_hookgate_takes(words: list[str]) -> None:
         name, flags = event._parse_arguments(words[1:])
         event._EventCommand(name, flags)
     else:
-        assert main._parser().parse_args(words).chosen
+        assert main.command_parser().parse_args(words).chosen
 
 
 def test_json_that_is_not_a_settings_file_is_an_object_or_a_list() -> None:

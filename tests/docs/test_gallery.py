@@ -22,7 +22,10 @@ from hookgate.hooks.events.reading import read_event
 from hookgate.hooks.settings import Group, SettingsSource, read_sources
 
 FOLDER = EXAMPLES / "gallery"
-HOOKS = {hook.name: hook for hook in load_settings([FOLDER / "settings.json"]).hooks()}
+FILES = [FOLDER / name for name in ("settings.json", "rego.json")]
+HOOKS = {hook.name: hook for hook in load_settings(FILES).hooks()}
+
+SUFFIXES = {".sh", ".py", ".js", ".rego"}
 
 Json = dict[str, Any]
 
@@ -142,6 +145,10 @@ CASES = [
     Case("check-language", {"prompt_response": "The city is Αθήνα.", "prompt": "?"}),
     Case("check-language", {"prompt_response": "Η πόλη", "prompt": "?"}, "Answer in English", "deny"),
     Case("check-language", {"prompt_response": "Η πόλη", "prompt": "?", "stop_hook_active": True}),
+    Case("protect-ci", calls("write_file", file_path="src/.github.py")),
+    Case("protect-ci", calls("write_file", file_path="./.github/workflows/x.yml"), "by people only", "deny"),
+    Case("protect-ci", calls("replace", file_path="web/package.json"), "depends on", "ask"),
+    Case("protect-ci", calls("replace", path="package.json"), "Name the file", "deny"),
     Case("notify-on-permission", notification("May I?")),
 ]
 
@@ -175,7 +182,7 @@ async def service(folder: Path) -> AsyncIterator[str]:
 def settings(folder: Path, service: str) -> Configuration:
     file = folder / "settings.json"
     file.write_text(file.read_text().replace("http://127.0.0.1:8099/prompts", service))
-    return load_settings([file])
+    return load_settings([file, folder / "rego.json"])
 
 
 async def outcome_of(settings: Configuration, name: str, given: Json) -> Outcome[Any]:
@@ -297,14 +304,14 @@ async def test_a_guard_denies_what_it_cannot_judge_because_jq_is_missing(
 async def test_every_hook_is_short_has_a_case_and_is_on_the_page() -> None:
     assert len(HOOKS) >= 20
     assert {case.hook for case in CASES} == HOOKS.keys()
-    files = {path for path in FOLDER.iterdir() if path.suffix in (".sh", ".py", ".js")}
+    files = {path for path in FOLDER.iterdir() if path.suffix in SUFFIXES}
     assert {path.stem.replace("_", "-") for path in files} == HOOKS.keys()
-    assert {path.suffix for path in files} == {".sh", ".py", ".js"}
+    assert {path.suffix for path in files} == SUFFIXES
     assert [path.name for path in files if len(path.read_text().splitlines()) > 50] == []
     page = (DOCS / "gallery.md").read_text()
     assert page == gallery(), "run: .venv/bin/python docs/generators/gallery.py > docs/gallery.md"
 
 
 async def test_the_settings_load_without_a_warning() -> None:
-    loaded = read_sources([SettingsSource(FOLDER / "settings.json")])
+    loaded = read_sources(map(SettingsSource, FILES))
     assert (loaded.problems, loaded.warnings) == ((), ())

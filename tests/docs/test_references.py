@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from generators.commands_reference import commands_reference
 from generators.credential_kinds import credential_kinds
 from generators.helm_schema import SCHEMA, values_schema
 from generators.routes_reference import routes_reference
@@ -30,6 +31,13 @@ def test_the_page_of_kinds_of_credentials_is_that_of_the_program() -> None:
 def test_the_page_of_routes_is_that_of_the_program() -> None:
     page = PAGES["routes.md"]
     assert page == routes_reference(), "run: python docs/generators/routes_reference.py > docs/routes.md"
+
+
+def test_the_page_of_commands_is_that_of_the_program() -> None:
+    page = PAGES["commands.md"]
+    assert page == commands_reference(), (
+        "run: python docs/generators/commands_reference.py > docs/commands.md"
+    )
 
 
 def test_the_tables_of_detectors_have_each_kind() -> None:

@@ -89,6 +89,25 @@ async def test_a_changed_script_is_another_revision(tmp_path: Path) -> None:
         assert engines.current.revision != before
 
 
+RULE = 'package hookgate\ndeny contains "{reason}"\n'
+
+
+async def test_changed_rules_are_in_force_unless_they_cannot_be_compiled(tmp_path: Path) -> None:
+    write_file(tmp_path, RULE.format(reason="one"), "guard.rego")
+    config = {"type": "rego", "files": ["guard.rego"], "workers": 2}
+    engines = live(write_file(tmp_path, one_group(config)))
+    async with watched(engines, tmp_path):
+        write_file(tmp_path, RULE.format(reason="two"), "guard.rego")
+        await in_force(engines, "two")
+        write_file(tmp_path, "package hookgate\ndeny contains", "guard.rego")
+        await eventually(lambda: engines.reloads["refused"] > 0)
+        assert f"{tmp_path / 'guard.rego'}:2" in engines.refusal
+        # Two at once: one of them is judged by a process that starts now.
+        assert await asyncio.gather(reason(engines), reason(engines)) == ["two", "two"]
+        write_file(tmp_path, RULE.format(reason="three"), "guard.rego")
+        await in_force(engines, "three")
+
+
 async def test_a_file_that_appears_in_a_folder_that_appears_is_in_force(tmp_path: Path) -> None:
     path = tmp_path / "project" / ".gemini" / "settings.json"
     engines = EngineReloader(lambda: [SettingsSource(path, "user", required=False)], make)

@@ -198,6 +198,16 @@ async def test_a_policy_of_hookgate_that_fails_denies_exactly_where_the_table_sa
 
 
 @pytest.mark.parametrize(("layer", "on_error"), EVERYWHERE)
+async def test_rules_in_rego_that_fail_deny_exactly_where_the_table_says(
+    layer: Layer, on_error: str | None, tmp_path: Path
+) -> None:
+    rules = write_file(tmp_path, "package hookgate\ndeny contains 1 if input.llm_request", "guard.rego")
+    fails = Failure(failing.BUILTIN, lambda _: {"type": "rego", "files": [str(rules)]})
+    configuration = configured(tmp_path, fails, "BeforeModel", layer, on_error, (0, 0))
+    assert await judged(configuration) == is_denied(failing.BUILTIN, layer, on_error)
+
+
+@pytest.mark.parametrize(("layer", "on_error"), EVERYWHERE)
 async def test_a_hook_that_is_not_trusted_denies_exactly_where_the_table_says(
     layer: Layer, on_error: str | None, tmp_path: Path
 ) -> None:

@@ -29,6 +29,7 @@ def project(tmp_path: Path) -> Path:
     folder = tmp_path / "project"
     write_file(folder, DENY, "hooks/guard.sh").chmod(0o755)
     write_file(folder, "def act(event): return {'decision': 'deny'}", "act.py")
+    write_file(folder, "package hookgate\ndeny contains 1", "hooks/guard.rego")
     return folder
 
 
@@ -102,8 +103,9 @@ def test_a_change_to_the_hook_ends_the_trust(project: Path, store: TrustStore, c
         command('cat - | "${CLAUDE_PROJECT_DIR}/hooks/guard.sh" && true', name="guard"),
         command(["hooks/guard.sh"], name="guard"),
         {"type": "runtime", "action": "./act.py:act", "name": "guard"},
+        {"type": "rego", "files": ["hooks/guard.rego"], "name": "guard"},
     ],
-    ids=lambda config: str(config.get("command", config.get("action"))),
+    ids=lambda config: str(config.get("command", config.get("action", "rego"))),
 )
 def test_a_change_to_the_script_ends_the_trust_at_once(project: Path, store: TrustStore, config: Any) -> None:
     [hook] = hooks_of(project, config)
@@ -218,6 +220,7 @@ def test_the_code_of_a_hook_that_waits_for_trust_is_not_imported(project: Path, 
         {"type": "runtime", "action": "./none.py:act"},
         {"type": "http", "url": "https://elsewhere.example/"},
         {"type": "builtin", "builtin": "none"},
+        {"type": "rego", "files": ["none.rego"]},
     ],
     ids=lambda config: config["type"],
 )

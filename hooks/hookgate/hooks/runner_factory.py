@@ -20,8 +20,9 @@ from hookgate.hooks.runners import Runner
 from hookgate.hooks.runners.command import CommandRunner
 from hookgate.hooks.runners.inprocess import BuiltinRunner, RuntimeRunner, load_action
 from hookgate.hooks.runners.persistent import PersistentRunner
+from hookgate.hooks.runners.rego import RegoRunner
 from hookgate.hooks.session import SessionContext
-from hookgate.hooks.settings import BuiltinConfig, CommandConfig, Hook, HttpConfig, RuntimeConfig
+from hookgate.hooks.settings import BuiltinConfig, CommandConfig, Hook, HttpConfig, RegoConfig, RuntimeConfig
 
 
 def make_runners(  # noqa: PLR0913  # the dependencies of all runner types, each optional
@@ -54,6 +55,8 @@ def make_runners(  # noqa: PLR0913  # the dependencies of all runner types, each
                 return RuntimeRunner(hook, hook.function or load_action(hook, config, files))
             case HttpConfig() as config:
                 return _http_runner(hook, config, targets)
+            case RegoConfig() as config:
+                return RegoRunner(hook, config)
             case BuiltinConfig() as config:
                 _check_event(hook, config)
                 environment = PolicyEnvironment(

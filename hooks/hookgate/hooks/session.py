@@ -158,8 +158,9 @@ class CallState:
     """Values of policies, by a key of the policy's choice."""
     client_filters: dict[Any, Callable[[], Screen]] = field(default_factory=dict)
     """Filters for the answer to the client, applied after all hooks, such as one that restores pseudonyms."""
-    at_end: list[Callable[[CallEnd], None]] = field(default_factory=list)
-    """Callbacks for the end of the call, and of each part of a Live session. They must not block or raise."""
+    at_use: list[Callable[[CallEnd], None]] = field(default_factory=list)
+    """Called with what the call has used since they were last called: at its end, or after each turn of a
+    Live session. They must not block or raise."""
     before_turn: dict[Any, Callable[[], Awaitable[str | None]]] = field(default_factory=dict)
     """Checks by policies, for further turns of a Live session in which nothing is judged. Each returns the
     reason why the session has to end, or None."""

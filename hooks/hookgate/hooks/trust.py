@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 from weakref import WeakKeyDictionary
 
 from hookgate.hooks.errors import Problem, SettingsError, is_exhaustion
-from hookgate.hooks.settings import BuiltinConfig, CommandConfig, Hook, RuntimeConfig
+from hookgate.hooks.settings import BuiltinConfig, CommandConfig, Hook, RegoConfig, RuntimeConfig
 from hookgate.hooks.settings.commands import command_words, expand_project_variables
 from hookgate.hooks.settings.editing import write_atomically
 from hookgate.hooks.settings.files import Opener, open_at_once
@@ -85,6 +85,8 @@ def hook_fingerprint(hook: Hook) -> str:
             "persistent",
             "builtin",
             "options",
+            "files",
+            "query",
         }
     )
     return hashlib.sha256(json.dumps([hook.name, config, scripts], sort_keys=True).encode()).hexdigest()
@@ -127,6 +129,8 @@ def _words(hook: Hook) -> Iterator[str]:
     if isinstance(config, CommandConfig):
         for word in command_words(config.command):
             yield expand_project_variables(word, str(hook.root))
+    if isinstance(config, RegoConfig):
+        yield from config.files
     if isinstance(config, BuiltinConfig) and isinstance(names := config.options.get("rules"), list):
         yield from (os.path.expanduser(name) for name in names if isinstance(name, str))
 

@@ -185,7 +185,7 @@ def test_each_switch_turns_all_hooks_off_from_any_file(section: str, key: str, t
 
 
 GROUP = '{"hooks": [{"type": "command", "command": "./guard.sh"}]}'
-KINDS = "'command', 'runtime', 'http' or 'builtin'"
+KINDS = "'command', 'runtime', 'http', 'rego' or 'builtin'"
 HOOK = ":1: hooks.BeforeModel[0].hooks[0]"
 
 

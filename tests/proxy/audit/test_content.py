@@ -23,7 +23,7 @@ from hookgate.proxy.audit.content import Contents
 from hookgate.proxy.audit.reading import CallDetail
 from hookgate.proxy.audit.verifying import verify_lines
 from hookgate.proxy.config import Config, StreamSettings
-from hookgate.proxy.replay.recordings import CallStart, read_export
+from hookgate.proxy.replay.recordings import RecordedStart, read_export
 
 EMAIL = "jane.doe@example.com"
 WORD = "project-falcon"
@@ -91,7 +91,7 @@ async def test_a_body_that_nests_as_deeply_as_the_gateway_takes_can_be_read_agai
     exported.write_text((await run("audit", "export", "--state", str(tmp_path))).out)
     assert verify_lines(exported.read_bytes().splitlines(), lambda done: None).problems == []
     start, _ = read_export(exported, lambda size: None)
-    assert isinstance(start, CallStart)
+    assert isinstance(start, RecordedStart)
     assert start.request == body
 
 

@@ -224,7 +224,7 @@ async def test_the_printed_commands_are_those_that_hookgate_takes(tmp_path: Path
     own = [words[1:] for words in commands if words[0] != "sh"]
     assert {words[0] for words in own} == {"doctor", "serve", "upstream", "agents"}
     for words in own:
-        assert main._parser().parse_args(words).chosen
+        assert main.command_parser().parse_args(words).chosen
     checked = await run(*own[0], "--offline", "--listen", "127.0.0.1:0", "--admin", "off")
     assert checked.code == 0, checked
     assert ["sh", str(folder / "try.sh")] in commands

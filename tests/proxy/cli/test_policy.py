@@ -103,11 +103,13 @@ async def test_a_policy_that_cannot_be_used_is_refused_with_every_problem(tmp_pa
 
 async def test_scripts_may_exist_on_the_gateways_only(tmp_path: Path) -> None:
     function = {"type": "runtime", "action": "/nowhere/guard.py:check", "name": "function"}
-    text = document(BeforeModel=command("/nowhere/guard.sh"), AfterModel=function)
+    rules = {"type": "rego", "files": ["/nowhere/guard.rego"]}
+    text = document(BeforeModel=command("/nowhere/guard.sh"), AfterModel=function, BeforeTool=rules)
     path, state = written(tmp_path, text), tmp_path / "state"
     refused = await hookgate("policy", "push", path, state=state, code=1)
     assert "/nowhere/guard.sh does not exist" in refused.err
     assert "/nowhere/guard.py" in refused.err
+    assert "/nowhere/guard.rego" in refused.err
     told = await hookgate("policy", "push", path, "--scripts-elsewhere", state=state)
     assert told.out.startswith("Revision 1")
 

@@ -30,6 +30,12 @@ def call(name: str, text: str, answer: Any = None, hooks: Any = (), outcome: str
     return [{**start, "content": {"request": request}}, {**end, "content": given}]
 
 
+def masked(records: list[Json]) -> list[Json]:
+    """A call of which the audit has stored less than hooks saw."""
+    start, end = records
+    return [start, {**end, "content": {**end["content"], "masked": True}}]
+
+
 def answer_of(*parts: Json) -> Json:
     return {"candidates": [{"content": {"role": "model", "parts": list(parts)}}]}
 
@@ -112,12 +118,8 @@ def mails(decision: str, **more: Any) -> Json:
     }
 
 
-@pytest.mark.parametrize("marked", [True, False])
-async def test_stricter_policy_is_not_reported_as_weaker_on_masked_content(
-    marked: bool, tmp_path: Path
-) -> None:
-    records = call("1", "mail [EMAIL]" if not marked else "mail", hooks=[mails("allow", edits=["contents"])])
-    records[1]["content"] |= {"masked": True} if marked else {}
+async def test_stricter_policy_is_not_reported_as_weaker_on_masked_content(tmp_path: Path) -> None:
+    records = masked(call("1", "mail [EMAIL]", hooks=[mails("allow", edits=["contents"])]))
     hooks = {"BeforeModel": [builtin("no-mail", "redact", action="block")]}
     reported = await report(tmp_path, hooks, *records, *call("2", "hi"))
     assert reported["cannot_say"] == {"calls": 1, "receipts": ["1"]}
@@ -126,14 +128,14 @@ async def test_stricter_policy_is_not_reported_as_weaker_on_masked_content(
 
 
 async def test_masked_call_that_was_denied_is_not_reported_as_answered(tmp_path: Path) -> None:
-    records = call("1", "mail [EMAIL]", hooks=[mails("deny")], outcome="denied")
+    records = masked(call("1", "mail [EMAIL]", hooks=[mails("deny")], outcome="denied"))
     reported = await report(tmp_path, {"BeforeModel": [builtin("no-mail", "redact")]}, *records)
     assert (reported["cannot_say"]["calls"], reported["rules"], reported["outcomes"]) == (1, [], [])
 
 
 async def test_stricter_decision_on_masked_content_is_reported(tmp_path: Path) -> None:
     hooks = {"BeforeModel": [builtin("models", "models", deny=["*-pro"])]}
-    reported = await report(tmp_path, hooks, *call("1", "mail [EMAIL]", hooks=[mails("allow")]))
+    reported = await report(tmp_path, hooks, *masked(call("1", "mail [EMAIL]", hooks=[mails("allow")])))
     assert reported["outcomes"][0]["change"] == "answered → denied"
     assert reported["rules"][0]["changes"][0]["change"] == "did not run → deny"
     assert reported["cannot_say"]["calls"] == 0
@@ -141,7 +143,7 @@ async def test_stricter_decision_on_masked_content_is_reported(tmp_path: Path) -
 
 async def test_rules_that_read_no_content_are_compared_on_masked_content(tmp_path: Path) -> None:
     denied = {"event": "BeforeModel", "hook": "models", "type": "builtin:models", "decisions": {"deny": 1}}
-    records = call("1", "mail [EMAIL]", hooks=[denied], outcome="denied")
+    records = masked(call("1", "mail [EMAIL]", hooks=[denied], outcome="denied"))
     reported = await report(tmp_path, {"BeforeModel": [builtin("models", "models", deny=["x-*"])]}, *records)
     assert reported["outcomes"][0]["change"] == "denied → answered"
     assert reported["cannot_say"]["calls"] == 0

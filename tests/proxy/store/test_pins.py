@@ -1,7 +1,6 @@
 """Pinned tools in a database: the same behavior with a file and with PostgreSQL, shared by all gateways."""
 
 import asyncio
-import json
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
@@ -92,36 +91,6 @@ async def test_a_name_that_a_server_cannot_store_counts_as_changed(url: str | No
     async with gateway(url, tmp_path) as pins:
         assert (await pins.note([declared("a\0b"), declared("read", "\0")], "s")).changed == {"a\0b"}
         assert not await pins.declares_changed("s", "a\0b")
-
-
-async def test_pins_of_an_earlier_version_are_imported_once(url: str | None, tmp_path: Path) -> None:
-    def declaration(text: str) -> dict[str, object]:
-        return {"digest": text, "seen": "2026-01-01T00:00:00Z", "text": text, "sessions": []}
-
-    async with gateway(url, tmp_path) as pins:
-        await pins.note([declared("glob", "Lists.")], "s")
-    tools = {name: {"accepted": [declaration("old")], "changed": []} for name in ("glob", "read")}
-    file = tmp_path / "tools-pinned.json"
-    file.write_text(json.dumps({"tools": tools}))
-    async with gateway(url, tmp_path) as pins:
-        # What the gateways share comes first.
-        assert (await pins.note([declared("glob", "Lists."), declared("read", "new")], "s")).changed == {
-            "read"
-        }
-        await pins.forget(["read"])
-    assert (file.exists(), (tmp_path / "tools-pinned.json.imported").exists()) == (False, True)
-    async with gateway(url, tmp_path) as pins:
-        assert not (await pins.note([declared("read", "new")], "s")).changed
-
-
-async def test_a_file_of_an_earlier_version_that_cannot_be_read_is_reported(tmp_path: Path) -> None:
-    (tmp_path / "tools-pinned.json").write_text('{"tools": {"read": {}}}')
-    async with Store(StoreSettings(), tmp_path) as store:
-        for _ in range(2):
-            with pytest.raises(
-                StoreError, match=r"tools-pinned\.json: tools\.read\.accepted: .*; repair or "
-            ):
-                store.pins()
 
 
 async def test_connections_that_the_server_has_ended_are_replaced_and_a_lost_database_is_reported(

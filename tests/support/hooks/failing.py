@@ -71,7 +71,7 @@ LONG_INPUT = "output too long, input over 16 KiB"
 CLOSED = "hook closed by the gateway"
 INTERNAL = "internal error of hookgate"
 UNTRUSTED = "hook not trusted"
-BUILTIN = "builtin policy failed"
+BUILTIN = "builtin policy or rules in Rego failed"
 
 
 def command(line: str, **more: Any) -> Callable[[Path], Json]:

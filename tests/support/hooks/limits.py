@@ -87,5 +87,5 @@ async def denial_reason(policy: Policy, session: SessionContext, model: str = FL
 
 def end(session: SessionContext, model: str = FLASH, **used: Any) -> None:
     """End a call as the gateway does."""
-    for tell in session.call_state.at_end:
+    for tell in session.call_state.at_use:
         tell(CallEnd(model, **used))

@@ -251,14 +251,20 @@ def typed_answer(answer: JsonObject) -> JsonObject:
     return typed
 
 
-def _fits(value: Any, expected: Any) -> bool:
+def _fits(value: Any, expected: Any) -> bool:  # noqa: PLR0911  # one for each kind of field
     """Return whether the known fields have exactly the types that the API documents, and none is missing.
 
     This is true of nearly all answers, and takes a third of the time of `_typed`, which knows the place of a
     mistake.
     """
     if type(expected) is list:
-        return type(value) is list and all(_fits(item, expected[0]) for item in value)
+        if type(value) is not list:
+            return False
+        [one] = expected
+        for item in value:  # noqa: SIM110  # all() with a generator takes twice the time
+            if not _fits(item, one):
+                return False
+        return True
     if type(expected) is frozenset:
         return type(value) in expected
     if type(value) is not dict:

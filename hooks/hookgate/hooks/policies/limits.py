@@ -87,7 +87,7 @@ class Account:
         self._rules: set[LimitRule] = set()
         self._requests = session.call_state.requests
         self._allowed: dict[object, str] = {}
-        session.call_state.at_end.append(self._end)
+        session.call_state.at_use.append(self._end)
 
     async def take(
         self, holder: object, rules: Sequence[LimitRule], model: str, expected: Amounts | None = None

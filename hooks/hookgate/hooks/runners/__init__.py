@@ -3,6 +3,7 @@
 command      a program that runs for each event, or that stays alive (`"persistent": true`)
 runtime      a Python callable in this process
 http         a service
+rego         rules in the language of Open Policy Agent
 builtin      a policy that comes with hookgate
 """
 

@@ -7,6 +7,8 @@ import os
 import subprocess
 import sys
 import termios
+from functools import partial
+from weakref import WeakValueDictionary
 
 from hookgate.hooks.clock import Deadline, StallClock, TimeLimit
 from hookgate.hooks.errors import ExitCodeError, HookError, HookUnavailableError
@@ -38,6 +40,10 @@ LINE_BY_LINE = (
 
 _READ_SIZE = 64 * 1024
 _PIPE_SIZE = 1024 * 1024  # the default maximum capacity of a pipe, so that one read empties it
+
+
+class HookTimeoutError(HookError):
+    """A process did not answer a call in time."""
 
 
 class UnreadError(Exception):
@@ -217,38 +223,52 @@ def _unread_bytes(pipe: int) -> int:
     return int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder)
 
 
-class PersistentRunner:
-    """Runs a command hook with up to `workers` processes, which are started on demand and stay alive.
+class WorkerPool:
+    """Passes documents to up to `workers` processes, which are started on demand and stay alive.
 
-    Further callers take turns, and the wait counts towards the hook's timeout. If a caller that has waited
+    Further callers take turns, and the wait counts towards the program's timeout. If a caller that has waited
     times out, the reason is overload, which is not the hook's fault.
 
     A process that was asked finishes even if its caller has left: to kill it, and start another one, would
     cost the other callers more.
     """
 
-    def __init__(self, hook: Hook, config: CommandConfig) -> None:
-        self._hook, self._program = hook, command_program(hook, config)
-        self._queue = FairQueue(config.workers)
+    def __init__(
+        self, program: Program, workers: int, *, per_key: int = sys.maxsize, setup: bytes = b""
+    ) -> None:
+        """Create a pool without processes.
+
+        Args:
+            program: The program of each process.
+            workers: The maximum number of processes.
+            per_key: The maximum number of processes that serve callers with the same API key.
+            setup: A line that each process answers with a line before its first call; none if it is empty.
+        """
+        self._program, self._setup = program, setup
+        self._queue = FairQueue(workers)
+        self._per_key = per_key
+        self._of_key: WeakValueDictionary[str, FairQueue] = WeakValueDictionary()
         self._clock = StallClock()
         self._workers: list[Worker] = []
         self._serving: set[asyncio.Task[ProcessResult]] = set()
         self._closed = False
-        self._has_answered = False
+        self.has_answered = False
+        """Whether any process has answered a call in time."""
 
-    async def run(self, event: str, session: SessionContext, document: Document) -> Output | None:
-        must_wait = self._queue.free == 0
+    async def ask(self, session: SessionContext, document: bytes) -> ProcessResult:
+        """Return a process's answer when it is the caller's turn.
+
+        Raises HookError, such as HookTimeoutError if there is no answer in time.
+        """
+        own = self._of_key.setdefault(session.key, FairQueue(self._per_key))
+        must_wait = self._queue.free == 0 or own.free == 0
         try:
-            result = await self._serve(session, document.json)
+            return await self._serve(session, own, document)
         except TimeoutError:
-            message = f"timed out after {self._hook.timeout * 1000:g} ms"
+            message = f"timed out after {self._program.timeout * 1000:g} ms"
             if must_wait:
                 raise HookUnavailableError("overload", f"{message}: all its workers were busy") from None
-            raise HookError(message if self._has_answered else f"{message}; {LINE_BY_LINE}") from None
-        try:
-            return read_process(event, self._hook.name, result)
-        except ExitCodeError as error:  # a persistent program must not exit, so this is not just a warning
-            raise HookError(str(error)) from None
+            raise HookTimeoutError(message) from None
 
     async def close(self) -> None:
         """End all processes, and close their file descriptors."""
@@ -257,24 +277,30 @@ class PersistentRunner:
         if self._serving:  # for callers that have left
             await asyncio.wait(self._serving)
 
-    async def _serve(self, session: SessionContext, document: bytes) -> ProcessResult:
-        """Return a process's answer when it is the caller's turn. Raises TimeoutError, or HookError."""
-        deadline = Deadline(self._clock, self._hook.timeout)
-        try:
+    async def _serve(self, session: SessionContext, own: FairQueue, document: bytes) -> ProcessResult:
+        """Return a process's answer when it is the caller's turn, also among those with its key, in `own`.
+
+        Raises TimeoutError, or HookError.
+        """
+        deadline = Deadline(self._clock, self._program.timeout)
+        with contextlib.ExitStack() as held:  # until the process has answered, even if the caller has left
+            waiting = held.enter_context(contextlib.ExitStack())
+            waiting.callback(deadline.close)
             async with TimeLimit(deadline):
+                await own.acquire(session.session_id)
+                held.callback(own.release)
                 await self._queue.acquire(session.session_id, session.key)
-        except BaseException:
-            deadline.close()
-            raise
-        serving = asyncio.get_running_loop().create_task(self._ask_in_time(document, deadline))
+                held.callback(self._queue.release)
+            waiting.pop_all()
+            serving = asyncio.get_running_loop().create_task(self._ask_in_time(document, deadline))
+            serving.add_done_callback(partial(self._end_serving, held.pop_all()))
         self._serving.add(serving)
-        serving.add_done_callback(self._end_serving)
         await asyncio.wait([serving])  # which is not cancelled with its caller
         return serving.result()
 
-    def _end_serving(self, serving: "asyncio.Task[ProcessResult]") -> None:
+    def _end_serving(self, held: contextlib.ExitStack, serving: "asyncio.Task[ProcessResult]") -> None:
         self._serving.discard(serving)
-        self._queue.release()
+        held.close()
         if not serving.cancelled():
             serving.exception()  # asyncio would log an exception that nobody retrieves
 
@@ -284,7 +310,7 @@ class PersistentRunner:
                 result = await self._ask(document)
         finally:
             deadline.close()
-        self._has_answered = True
+        self.has_answered = True
         return result
 
     async def _ask(self, document: bytes) -> ProcessResult:
@@ -294,7 +320,10 @@ class PersistentRunner:
         if ready is not None:
             with contextlib.suppress(UnreadError):
                 return await ready.ask(document)
-        return await (await self._start()).ask(document)
+        worker = await self._start()
+        if self._setup:
+            await worker.ask(self._setup)
+        return await worker.ask(document)
 
     async def _start(self) -> Worker:
         if self._closed:
@@ -302,6 +331,28 @@ class PersistentRunner:
         worker = await _start_worker(self._program)
         self._workers = [worker, *(old for old in self._workers if not old.is_over())]
         return worker
+
+
+class PersistentRunner:
+    """Runs a command hook with processes that stay alive."""
+
+    def __init__(self, hook: Hook, config: CommandConfig) -> None:
+        self._name = hook.name
+        self._pool = WorkerPool(command_program(hook, config), config.workers)
+
+    async def run(self, event: str, session: SessionContext, document: Document) -> Output | None:
+        try:
+            result = await self._pool.ask(session, document.json)
+        except HookTimeoutError as error:
+            raise error if self._pool.has_answered else HookError(f"{error}; {LINE_BY_LINE}") from None
+        try:
+            return read_process(event, self._name, result)
+        except ExitCodeError as error:  # a persistent program must not exit, so this is not just a warning
+            raise HookError(str(error)) from None
+
+    async def close(self) -> None:
+        """End all processes, and close their file descriptors."""
+        await self._pool.close()
 
 
 async def _start_worker(program: Program) -> Worker:

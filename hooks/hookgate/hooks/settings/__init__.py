@@ -13,6 +13,7 @@ if TYPE_CHECKING:  # what it exports, by the modules that define it
         CommandConfig as CommandConfig,
         HookConfig as HookConfig,
         HttpConfig as HttpConfig,
+        RegoConfig as RegoConfig,
         RuntimeConfig as RuntimeConfig,
         StreamMode as StreamMode,
         When as When,

@@ -243,6 +243,44 @@ class HttpConfig(HookConfig):
         return self.url
 
 
+_QUERY = r"data(\.[A-Za-z_]\w*)+"
+_FILE_NAME = {"type": "string", "minLength": 1}
+
+
+class RegoConfig(HookConfig):
+    """Rules in Rego, the language of Open Policy Agent, and their data: files relative to the project folder.
+
+    The value of `query` is the output: a package with rules such as `deny`, or a rule that returns an object.
+    Up to `workers` processes evaluate it at once.
+    """
+
+    type: Literal["rego"]
+    files: Annotated[
+        list[Annotated[str, Field(min_length=1)]],
+        BeforeValidator(_to_list),
+        Field(min_length=1, max_length=100),
+        WithJsonSchema({"anyOf": [_FILE_NAME, {"type": "array", "items": _FILE_NAME, "minItems": 1}]}),
+    ]
+    """The files with rules, and with data if their names end in `.json`."""
+
+    query: Annotated[
+        str,
+        _matching(_QUERY, "a package or a rule, such as data.hookgate"),
+        WithJsonSchema({"type": "string", "pattern": f"^({_QUERY})$"}),
+    ] = "data.hookgate"
+    """The package, or the rule, whose value is the output."""
+
+    timeout: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 5_000
+    """The time limit in milliseconds. A process that exceeds it is ended, and the hook has failed."""
+
+    workers: Annotated[int, Field(ge=1, le=64)] = 4
+    """The maximum number of processes."""
+
+    @property
+    def target(self) -> str:
+        return " ".join([*self.files, self.query])
+
+
 _POLICY_DEFAULTS: Mapping[Any, Mapping[str, str]] = {
     "redact": {"view": "body", "stream": "held"},
     "model_armor": {"view": "body", "stream": "window"},
@@ -290,7 +328,7 @@ class BuiltinConfig(HookConfig):
         return self.builtin
 
 
-AnyConfig = CommandConfig | RuntimeConfig | HttpConfig | BuiltinConfig
+AnyConfig = CommandConfig | RuntimeConfig | HttpConfig | RegoConfig | BuiltinConfig
 
 
 class GroupConfig(BaseModel):

@@ -352,7 +352,7 @@ def _format_path(place: ValuePath) -> str:
     return "".join(keys).removeprefix(".")
 
 
-_KINDS = "'command', 'runtime', 'http' or 'builtin'"
+_KINDS = "'command', 'runtime', 'http', 'rego' or 'builtin'"
 
 _MISTAKES = {
     "union_tag_not_found": f"is missing; use {_KINDS}",

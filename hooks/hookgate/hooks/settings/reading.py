@@ -32,6 +32,7 @@ from hookgate.hooks.settings.configs import (
     FileConfig,
     GroupConfig,
     OnError,
+    RegoConfig,
     When,
 )
 from hookgate.hooks.settings.configuration import (
@@ -358,10 +359,11 @@ def _group(  # noqa: PLR0913, PLR0917  # where it is, what it is, and what appli
 def _default_on_error(layer: Layer, config: AnyConfig) -> OnError:
     """Return the default of `on_error`.
 
-    Hooks of files that an operator names fail closed, and so do built-in policies. Other hooks of Gemini
-    CLI's own layers fail open, since Gemini CLI documents a failed hook as a warning.
+    Hooks of files that an operator names fail closed, and so do built-in policies and rules in Rego. Other
+    hooks of Gemini CLI's own layers fail open, since Gemini CLI documents a failed hook as a warning.
     """
-    return "allow" if layer in GEMINI_LAYERS and not isinstance(config, BuiltinConfig) else "deny"
+    is_own = isinstance(config, BuiltinConfig | RegoConfig)
+    return "allow" if layer in GEMINI_LAYERS and not is_own else "deny"
 
 
 def _matcher(

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 from sqlalchemy import (
     Connection,
     Dialect,
-    Row,
     Select,
     and_,
     bindparam,
@@ -319,31 +318,30 @@ def read_records(connection: Connection, query: Select[Any]) -> list[StoredRecor
     return [_stored_record(row, names) for row in rows]
 
 
-def _stored_record(row: Row[Any], names: Mapping[int, str]) -> StoredRecord:
+def _stored_record(row: Sequence[Any], names: Mapping[int, str]) -> StoredRecord:
     """Return the record in a row. `names` are those of writers, by their numbers."""
+    position, writer, seq, at, kind, call, session, key, model, outcome, *packed = row  # faster than by name
+    packed_body, previous, own_hash, content_sha256, packed_content = packed
     damaged = ""
     body: JsonObject = {}
     content: JsonObject | None = None
     try:
-        body = unpack(row.body)
-        content = unpack(row.data) if row.data is not None else None
+        body = unpack(packed_body)
+        content = unpack(packed_content) if packed_content is not None else None
     except ValueError as error:
         damaged = str(error)
-    writer = names.get(row.writer, "")
     record = ChainRecord(
-        writer,
-        row.seq,
-        row.at,
-        row.type,
-        row.id.hex(),
-        row.previous.hex(),
+        names.get(writer, ""),
+        seq,
+        at,
+        kind,
+        call.hex(),
+        previous.hex(),
         body,
-        row.content_sha256.hex() if row.content_sha256 is not None else None,
+        content_sha256.hex() if content_sha256 is not None else None,
     )
-    columns = Columns(row.session or "", row.key or "", row.model or "", row.outcome)
-    return StoredRecord(
-        row.position, record, row.hash.hex(), columns if row.outcome is not None else None, content, damaged
-    )
+    columns = Columns(session or "", key or "", model or "", outcome) if outcome is not None else None
+    return StoredRecord(position, record, own_hash.hex(), columns, content, damaged)
 
 
 def _document(data: bytes) -> JsonObject:

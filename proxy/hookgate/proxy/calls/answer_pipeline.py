@@ -60,11 +60,7 @@ from hookgate.translator import BodyError, Frame, Framing, check_response, join_
 from hookgate.translator.answer_types import typed_answer
 from hookgate.translator.checks import MAX_CANDIDATES, check_items, check_prototypes
 from hookgate.translator.citations import with_moved_citations
-from hookgate.translator.fields import (
-    JsonObject,
-    TooLargeError,
-    read_list,
-)
+from hookgate.translator.fields import JsonObject, TooLargeError, read_list
 from hookgate.translator.streaming.edits import LONG_EDIT
 from hookgate.translator.streaming.framing import with_whole_text
 from hookgate.translator.streaming.sources import TextOrder
@@ -195,61 +191,58 @@ class AnswerPipeline:
 
         With `last`, the answer is complete: `chunk` has its last bytes, if any, and nothing is held back.
         """
-        assert self._framing is not None  # noqa: S101  # for the type checker
         self._steps.work = self._request_work  # an earlier event may have been large
-        pieces: list[Piece] = []
+        pieces, error = await self._read_pieces(chunk, last=last)
+        end: AnswerEnd | None = "abandon" if error else "finish" if last else None
+        *earlier, latest = _groups(pieces)
         released: list[Piece] = []
-        weight = 0  # of `pieces`
-        end: AnswerEnd | None = "finish" if last else None
-        error: ApiError | None = None
-        framing = self._framing
+        for group in earlier:
+            passed = await self._advance(group, None)
+            if isinstance(passed, EarlyEnd):
+                return _join_passed(released, passed)
+            released += passed
+            await self._steps.pause()
+        return _join_passed(released, await self._advance(latest, end, error))
+
+    async def _read_pieces(self, chunk: bytes, *, last: bool) -> tuple[list[Piece], ApiError | None]:
+        """Return the pieces that the next bytes complete, and the error of what comes after them, if any."""
+        assert self._framing is not None  # noqa: S101  # for the type checker
+        pieces: list[Piece] = []
         try:
-            if framing.parses_events:
-                frames = await self._parsed_frames(framing, chunk, last=last)
-            else:
-                frames = [*framing.feed(chunk), *(framing.finish() if last else ())]
-            for received in frames:
-                if weight >= _CANDIDATES_AT_ONCE:
-                    passed = await self._advance(pieces, None)
-                    if isinstance(passed, EarlyEnd):
-                        return _join_passed(released, passed)
-                    released, pieces, weight = [*released, *passed], [], 0
-                    await self._steps.pause()
-                frame: Frame | None = received
-                if not received.is_plain:
-                    frame = (
-                        _checked_frame(framing, received)
-                        if (reading := work_of(received.raw) + work_of_lines(received.raw)) <= SMALL_BODY
-                        else await self._steps.run_for(reading, _checked_frame, framing, received)
-                    )
+            for received in await self._read_frames(self._framing, chunk, last=last):
+                frame = received if received.is_plain else await self._check(self._framing, received)
                 self.read_bytes += len(received.raw)
                 if frame is None:  # a comment, which no hook reads
                     continue
                 work = work_of(frame.raw)
-                piece = (
-                    self._parse_piece(frame, work) if work <= SMALL_BODY else await self._parse(frame, work)
-                )
+                # No coroutine for most events of a stream.
+                small = work <= SMALL_BODY
+                piece = self._parse_piece(frame, work) if small else await self._parse(frame, work)
                 if self._cited is not None and piece.body is not None:
                     self._cited.note_original(piece.response)
                 pieces.append(piece)
-                weight += 1 if work < _FEW_VALUES else len(read_list(piece.response, "candidates")) or 1
-            if framing.kept_bytes > MAX_ANSWER:
+            if self._framing.kept_bytes > MAX_ANSWER:
                 raise answer_too_large()
         except BodyError as unreadable:
-            error, end = unreadable_answer(str(unreadable)), "abandon"
-        except ApiError as raised:  # the pieces before it are judged first
-            error, end = as_value(raised), "abandon"
-        return _join_passed(released, await self._advance(pieces, end, error))
+            return pieces, unreadable_answer(str(unreadable))
+        except ApiError as raised:
+            return pieces, as_value(raised)
+        return pieces, None
 
-    async def _parsed_frames(self, framing: Framing, chunk: bytes, *, last: bool) -> list[Frame]:
-        """Return the frames that the next bytes complete. Raises BodyError.
-
-        A large event, which may become many frames, is parsed in a thread.
-        """
+    async def _read_frames(self, framing: Framing, chunk: bytes, *, last: bool) -> list[Frame]:
+        """Return the frames that the next bytes complete. Raises BodyError."""
+        if not framing.parses_events:
+            return [*framing.feed(chunk), *(framing.finish() if last else ())]
+        # A large event, which may become many frames, is parsed in a thread.
         before = self._event_work if framing.is_in_event else 0
         self._event_work = before + work_of(chunk) + work_of_lines(chunk)
         frames = await self._steps.run_for(self._event_work, framing.feed, chunk)
         return [*frames, *await self._steps.run_for(self._event_work, framing.finish)] if last else frames
+
+    async def _check(self, framing: Framing, received: Frame) -> Frame | None:
+        """Return a frame that is not plain as it is judged; None for a comment. Raises ApiError (502)."""
+        work = work_of(received.raw) + work_of_lines(received.raw)
+        return await self._steps.run_for(work, _checked_frame, framing, received)
 
     async def abandon(self) -> Passed:
         """Return the pieces that may still be sent of an answer that the upstream has cut off."""
@@ -448,6 +441,19 @@ class AnswerPipeline:
             self._judge.record_screen(screen, self.read_bytes)
         self._stages.clear()  # they refer to the pipeline
         self._steps.work = self._request_work  # what follows is the request again
+
+
+def _groups(pieces: list[Piece]) -> list[list[Piece]]:
+    """Divide pieces into groups with few candidates. Other calls run in between; the last may be empty."""
+    groups: list[list[Piece]] = [[]]
+    weight = 0  # of the last group
+    for piece in pieces:
+        if weight >= _CANDIDATES_AT_ONCE:
+            groups.append([])
+            weight = 0
+        groups[-1].append(piece)
+        weight += 1 if piece.work < _FEW_VALUES else len(read_list(piece.response, "candidates")) or 1
+    return groups
 
 
 def _join_passed(before: list[Piece], passed: Passed) -> Passed:

@@ -20,7 +20,7 @@ from hookgate.translator import BatchState, BodyError, EditError, show_request, 
 from hookgate.translator.fields import JsonObject, read
 from hookgate.translator.strictjson import encode_answer
 
-READS = frozenset({"getBatch", "listBatches"})
+BATCH_READS = frozenset({"getBatch", "listBatches"})
 """The verbs that read batches."""
 
 _ANSWERS_IN_FILE = "This batch's answers are in a file, where hooks cannot judge them."

@@ -11,7 +11,7 @@ from aiohttp import hdrs, web
 from hookgate.hooks import Engine, EngineSource
 from hookgate.hooks.policies.limits import describe_use
 from hookgate.proxy.calls.agent_events import AgentEvents
-from hookgate.proxy.calls.batches import READS, read_batch
+from hookgate.proxy.calls.batches import BATCH_READS, read_batch
 from hookgate.proxy.calls.call import Call
 from hookgate.proxy.calls.event_service import EventService
 from hookgate.proxy.calls.forward import forward_unjudged
@@ -261,7 +261,7 @@ class Gateway:
         verb = call.route.verb
         if verb in ITEM_METHODS:
             return ItemsCall(call, engine).run()
-        if verb in READS:
+        if verb in BATCH_READS:
             return read_batch(call, engine)
         if call.route.dialect == "interactions":
             return call_interactions(call, engine)

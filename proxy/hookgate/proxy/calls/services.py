@@ -164,7 +164,7 @@ class GatewayServices:
             used = used.beyond(record.counted_ahead) + record.expected_in_background
             cost = self._price_of(record, used)
         end = _call_end(record, used, cost, continues=continues)
-        callbacks = record.call_state.at_end if record.call_state else ()
+        callbacks = record.call_state.at_use if record.call_state else ()
         _notify([*callbacks, *record.at_use], end)
 
     def _price_of(self, record: CallRecord, used: Usage) -> float | None:

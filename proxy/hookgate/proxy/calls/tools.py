@@ -95,11 +95,11 @@ class ToolGate:
         decided_calls = await self._decide_on_calls(body)
         if isinstance(decided_calls, Ended):
             return decided_calls
-        judged = self._apply(body, decided_calls)
+        judged = await self._state.steps.run(self._apply, body, decided_calls)
         asks_again = any(isinstance(each, BlockedCall) and each.asks_again for _, each in decided_calls)
         if self._filter.passed and not asks_again:
             self._so_far.drop()  # the agent gets a call: another answer could not take it back
-        self._so_far.add(body, decided_calls)
+        await self._state.steps.run(self._so_far.add, body, decided_calls)
         if asks_again and self._so_far.may_ask_again:
             return AskAgain(await self._state.steps.run(self._so_far.turns_to_append))
         return judged
@@ -107,12 +107,14 @@ class ToolGate:
     async def judge_without_retry(self, body: JsonObject) -> JsonObject | Ended:
         """Return the judged response, or what ends the answer, where the model cannot be asked again."""
         decided_calls = await self._decide_on_calls(body)
-        return decided_calls if isinstance(decided_calls, Ended) else self._apply(body, decided_calls)
+        if isinstance(decided_calls, Ended):
+            return decided_calls
+        return await self._state.steps.run(self._apply, body, decided_calls)
 
     async def _decide_on_calls(self, body: JsonObject) -> list[_DecidedCall] | Ended:
         """Return the calls that begin in a response with the decisions on them, or what ends the answer."""
         decided_calls: list[_DecidedCall] = []
-        for tool_call in self._filter.starting_calls(body):
+        for tool_call in await self._state.steps.run(self._filter.starting_calls, body):
             await self._state.steps.pause()
             with self._state.steps.judging(tool_call):
                 decision = await apply_rules(self._rules, tool_call)

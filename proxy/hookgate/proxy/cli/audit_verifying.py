@@ -1,8 +1,10 @@
 """`hookgate audit verify` and `restored`: what is proved about the records, and what a restore explains."""
 
 import argparse
+import contextlib
+import gc
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import asdict
 from pathlib import Path
@@ -52,8 +54,18 @@ def verified_database(
     """Verify a database, also against the heads in the state folder."""
     kept = state / HEADS_FILE
     own = load_heads(kept) if kept.exists() else {}  # before the records, as more may be written
-    with progress("verifying", count_records(database), "records", quiet=quiet) as more:
+    with progress("verifying", count_records(database), "records", quiet=quiet) as more, _no_collections():
         return verify_database(database, more, [*own.items(), *expected.items()])
+
+
+@contextlib.contextmanager
+def _no_collections() -> Iterator[None]:
+    """Suspend the garbage collector, which would traverse the records of a page again and again."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 def verified_file(

@@ -29,6 +29,16 @@ class CommandParser(argparse.ArgumentParser):
         self.allow_abbrev = False  # so that a new flag cannot change what a script means
         self._fill = fill
 
+    def fill_all(self) -> None:
+        """Add the arguments of this command, and of all commands below it."""
+        if self._fill is not None:
+            fill, self._fill = self._fill, None
+            fill(self)
+        for action in self._actions:
+            if isinstance(action, argparse._SubParsersAction):  # it has no public name
+                for command in action.choices.values():
+                    command.fill_all()
+
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse the words of this command, and end the program if some are not known."""
         if self._fill is not None:

@@ -53,7 +53,7 @@ def add_hooks(parser: argparse.ArgumentParser) -> None:
     trust.add_argument("name", nargs="*", help="only these hooks")
     trust.add_argument("--yes", action="store_true", help="do not ask for confirmation")
     tried = command("test", "run hooks on one event and show what they do; nothing goes upstream")
-    tried.add_argument("event", choices=EVENTS, metavar="EVENT", help=", ".join(EVENTS))
+    tried.add_argument("event", choices=tuple(EVENTS), metavar="EVENT", help=", ".join(EVENTS))
     tried.add_argument("--name", help="only this hook")
     tried.add_argument(
         "--input",

@@ -194,6 +194,12 @@ COMMANDS = (
         "show a google-genai client using the gateway, offline",
         "hookgate.proxy.cli.demo:run_demo",
     ),
+    Command(
+        "completion",
+        "print the script with which a shell completes commands and flags",
+        "hookgate.proxy.cli.completion:run_completion",
+        "hookgate.proxy.cli.completion:add_completion",
+    ),
 )
 
 _EXTRAS = {
@@ -212,7 +218,7 @@ def run_command(argv: Sequence[str] | None = None) -> int:
 
     It is 130 if the command was interrupted, and 141 if the reader of its output has gone.
     """
-    args = _parser().parse_args(argv)
+    args = command_parser().parse_args(argv)
     command: Command = args.chosen
     from hookgate.proxy.observe import logs  # noqa: PLC0415  # see the module's docstring
 
@@ -254,7 +260,8 @@ def _describe_error(error: OSError) -> str:
     return f"{error.filename}: {describe_os_error(error)}; check the path and its permissions"
 
 
-def _parser() -> argparse.ArgumentParser:
+def command_parser() -> CommandParser:
+    """Return the parser of all commands."""
     parser = CommandParser(prog="hookgate", description="A policy gateway for Gemini agents.")
     parser.add_argument("--version", action="version", version=f"hookgate {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")

@@ -10,9 +10,9 @@ from hookgate.hooks import load_settings
 from hookgate.proxy.cli.terminal import add_quiet_flag, progress
 from hookgate.proxy.errors import pluralize
 from hookgate.proxy.observe.usage import read_prices
-from hookgate.proxy.replay.comparing import ReplayChange, ReplayReport, replay_record
-from hookgate.proxy.replay.recordings import CallStart, RecordedCall, read_export
+from hookgate.proxy.replay.recordings import RecordedEnd, RecordedStart, read_export
 from hookgate.proxy.replay.replaying import Replay, ReplayClock, replaying_engine
+from hookgate.proxy.replay.report import ReplayChange, ReplayReport
 
 
 def add_replay(parser: argparse.ArgumentParser) -> None:
@@ -79,10 +79,10 @@ def _size(path: Path) -> int:
     return path.stat().st_size if path.is_file() else 0
 
 
-async def _replay(replay: Replay, records: Iterator[CallStart | RecordedCall]) -> ReplayReport:
+async def _replay(replay: Replay, records: Iterator[RecordedStart | RecordedEnd]) -> ReplayReport:
     report = ReplayReport()
     for recorded in records:
-        await replay_record(replay, recorded, report)
+        await replay.compare(recorded, report)
     return report
 
 

@@ -314,7 +314,7 @@ class Admission:
         # The name differs from those of owners, whose calls the policy `limits` counts.
         subject = SessionContext("", key=f"issued:{key.id}", call_state=CallState(rerouted=rerouted))
         self._account = keys.account(subject) if scope.limits else None
-        self.at_use = subject.call_state.at_end
+        self.at_use = subject.call_state.at_use
         """Callbacks for what the call uses, which may be called several times."""
         self.limits = subject.call_state.limits
         """How much is used of the key's limits."""

@@ -15,7 +15,14 @@ from hookgate.hooks.engine_reloader import EngineReloader
 from hookgate.hooks.errors import Problem
 from hookgate.hooks.policy_environment import PriceTable
 from hookgate.hooks.runner_factory import make_runners
-from hookgate.hooks.settings import Hook, NumberedText, RuntimeConfig, SettingsSource, read_sources
+from hookgate.hooks.settings import (
+    Hook,
+    NumberedText,
+    RegoConfig,
+    RuntimeConfig,
+    SettingsSource,
+    read_sources,
+)
 from hookgate.hooks.timestamps import utc_text
 from hookgate.proxy.config import Config
 from hookgate.proxy.config.reading import Sources, find_sources
@@ -231,8 +238,8 @@ def check_policy(
     ]
 
     def refusal(hook: Hook) -> str | None:
-        is_elsewhere = scripts_elsewhere and isinstance(hook.config, RuntimeConfig)
-        return "its function is on other machines" if is_elsewhere else None
+        is_elsewhere = scripts_elsewhere and isinstance(hook.config, RegoConfig | RuntimeConfig)
+        return "its files are on other machines" if is_elsewhere else None
 
     configuration = loaded.configuration
     try:

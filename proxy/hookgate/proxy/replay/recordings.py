@@ -1,6 +1,5 @@
 """Reads recorded calls from the records of the audit."""
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -8,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from hookgate.hooks import SessionContext
-from hookgate.hooks.policies.redact import SENSITIVE
 from hookgate.hooks.settings import EVENTS
 from hookgate.proxy.audit.content import MASKED
 from hookgate.proxy.audit.stored import StoredRecord
@@ -17,14 +15,11 @@ from hookgate.proxy.observe.usage import Usage
 from hookgate.proxy.routes.table import Route, match
 from hookgate.translator import BodyError
 from hookgate.translator.fields import JsonObject, read_list, read_object
-from hookgate.translator.strictjson import MAX_RECORD_DEPTH, dumps, loads
-
-_MASK = re.compile(rb"\[(?:" + "|".join(sorted({each.kind for each in SENSITIVE})).encode() + rb")\]")
-"""Matches what `audit.content = "redacted"` stores in place of a credential or personal data."""
+from hookgate.translator.strictjson import MAX_RECORD_DEPTH, loads
 
 
 @dataclass(frozen=True, slots=True)
-class CallStart:
+class RecordedStart:
     """The start of a call. `at` is when its hooks had judged the request."""
 
     id: str
@@ -42,7 +37,7 @@ class CallStart:
 
 
 @dataclass(frozen=True, slots=True)
-class RecordedCall:
+class RecordedEnd:
     """The end of a call, or an event from a shim, with its name as `event` and its input as `request`."""
 
     id: str
@@ -51,7 +46,7 @@ class RecordedCall:
     outcome: str
     hooks: tuple[JsonObject, ...]
     """What each hook did, as in the receipt."""
-    start: CallStart | None = None
+    start: RecordedStart | None = None
     """The start of the call; None if it is not in the export."""
     event: str = ""
     request: JsonObject | None = None
@@ -69,7 +64,7 @@ class ExportError(ValueError):
     """Raised if a file is not an export of the audit. The message has the file, the line and a remedy."""
 
 
-def read_export(path: Path, read: Callable[[int], None]) -> Iterator[CallStart | RecordedCall]:
+def read_export(path: Path, read: Callable[[int], None]) -> Iterator[RecordedStart | RecordedEnd]:
     """Yield the starts and ends of calls, and events, in the order of their records. Raises ExportError.
 
     `read` is called with the size of each line in bytes.
@@ -77,9 +72,9 @@ def read_export(path: Path, read: Callable[[int], None]) -> Iterator[CallStart |
     return read_calls(_records(path, read))
 
 
-def read_calls(records: Iterable[JsonObject]) -> Iterator[CallStart | RecordedCall]:
+def read_calls(records: Iterable[JsonObject]) -> Iterator[RecordedStart | RecordedEnd]:
     """Yield the starts and ends of calls, and events, of records as an export has them."""
-    starts: dict[str, CallStart] = {}
+    starts: dict[str, RecordedStart] = {}
     for record in records:
         kind, name = record.get("type"), str(record.get("id"))
         if kind == "start":
@@ -119,11 +114,11 @@ def _record(line: bytes, place: str) -> JsonObject:
     return value
 
 
-def _start(name: str, record: JsonObject) -> CallStart:
+def _start(name: str, record: JsonObject) -> RecordedStart:
     body, content = read_object(record, "body"), read_object(record, "content")
     path, request = str(read_object(body, "route").get("path") or ""), content.get("request")
     model = str(body.get("model") or "")
-    return CallStart(
+    return RecordedStart(
         id=name,
         at=_time(record),
         session=_session(body),
@@ -131,7 +126,7 @@ def _start(name: str, record: JsonObject) -> CallStart:
         model=model,
         request=request if isinstance(request, dict) else None,
         stored="request" in content,
-        masked=_is_masked(content),
+        masked=content.get(MASKED) is True,
     )
 
 
@@ -145,10 +140,10 @@ def _route(path: str, model: str) -> Route:
     return Route("judged", path, model=model, verb="generateContent")
 
 
-def _end(name: str, start: CallStart | None, record: JsonObject) -> RecordedCall:
+def _end(name: str, start: RecordedStart | None, record: JsonObject) -> RecordedEnd:
     body, content = read_object(record, "body"), read_object(record, "content")
     used, status = read_object(body, "usage"), body.get("status")
-    return RecordedCall(
+    return RecordedEnd(
         id=name,
         at=_time(record),
         session=start.session if start else _session(body),
@@ -160,7 +155,7 @@ def _end(name: str, start: CallStart | None, record: JsonObject) -> RecordedCall
         ),
         usage=_usage(used) + _usage(read_object(used, "estimated")),
         is_answered=not isinstance(status, int) or 200 <= status < 300,
-        masked=_is_masked(content) or (start is not None and start.masked),
+        masked=content.get(MASKED) is True or (start is not None and start.masked),
     )
 
 
@@ -174,9 +169,9 @@ def _is_answer(answer: Any) -> bool:
     return isinstance(answer, dict) and not {"left_out", "unreadable"} & answer.keys()
 
 
-def _event(name: str, record: JsonObject) -> RecordedCall:
+def _event(name: str, record: JsonObject) -> RecordedEnd:
     body = read_object(record, "body")
-    return RecordedCall(
+    return RecordedEnd(
         id=name,
         at=_time(record),
         session=_session(body),
@@ -184,17 +179,8 @@ def _event(name: str, record: JsonObject) -> RecordedCall:
         hooks=_hooks(body),
         event=str(body.get("event") or ""),
         request=read_object(record, "content").get("input"),
-        masked=_is_masked(read_object(record, "content")),
+        masked=read_object(record, "content").get(MASKED) is True,
     )
-
-
-def _is_masked(content: JsonObject) -> bool:
-    """Return whether stored content lacks something that hooks saw.
-
-    Older gateways did not note it, so text that looks like a mask counts, too.
-    """
-    shown = {name: content[name] for name in ("request", "input", "answer", "earlier") if name in content}
-    return content.get(MASKED) is True or _MASK.search(dumps(shown)) is not None
 
 
 def _time(record: JsonObject) -> datetime:

@@ -15,7 +15,7 @@ from hookgate.hooks.policy_environment import AccessTokens
 from hookgate.hooks.runner_factory import make_runners
 from hookgate.hooks.runs import TrustCheck
 from hookgate.proxy.calls.answer_pipeline import AnswerPipeline, AskAgainRules
-from hookgate.proxy.calls.batches import READS, answer_event
+from hookgate.proxy.calls.batches import BATCH_READS, answer_event
 from hookgate.proxy.calls.endings import AskAgain, Ended
 from hookgate.proxy.calls.event_service import apply_outcome
 from hookgate.proxy.calls.items import GENERATION_BATCH, judge_item
@@ -27,7 +27,8 @@ from hookgate.proxy.errors import ApiError
 from hookgate.proxy.observe.answer_meter import AnswerMeter
 from hookgate.proxy.observe.record import CallRecord
 from hookgate.proxy.observe.usage import Prices, Usage
-from hookgate.proxy.replay.recordings import CallStart, RecordedCall
+from hookgate.proxy.replay.recordings import RecordedEnd, RecordedStart
+from hookgate.proxy.replay.report import ReplayReport
 from hookgate.proxy.routes.dialects import ADAPTERS
 from hookgate.proxy.routes.dialects.generate_content import (
     GenerateContent,
@@ -109,7 +110,22 @@ class Replay:
         self._steps = CallSteps(BodyWorker(LimitSettings()), LongSteps(), LoopSlices(), ("", ""))
         self._open: dict[str, _OpenCall] = {}
 
-    async def begin(self, start: CallStart) -> None:
+    async def compare(self, recorded: RecordedStart | RecordedEnd, report: ReplayReport) -> None:
+        """Replay one record, and add what changes to the report.
+
+        Raises ValueError if an event cannot be read.
+        """
+        if isinstance(recorded, RecordedStart):
+            await self.begin(recorded)
+        elif recorded.outcome == "refused" and not recorded.hooks:
+            await self.end(recorded)
+            report.refused += 1
+        elif (recorded.event and recorded.request is None) or (now := await self.end(recorded)) is None:
+            report.without_content += 1
+        else:
+            report.add(recorded, now)
+
+    async def begin(self, start: RecordedStart) -> None:
         """Run the hooks of a call's request, if the audit stored it."""
         if not start.stored:
             return
@@ -124,14 +140,14 @@ class Replay:
                 return  # it was refused without running hooks
             if verb in ITEM_METHODS:
                 opened.judge = await self._judge_items(record, start)
-            elif verb in READS:
+            elif verb in BATCH_READS:
                 opened.judge = self._judge_of(record, start, create_call_state(start.route, {}))
             else:
                 await self._judge_request(opened, start, open_session)
         except (ApiError, BodyError):
             return  # hooks have ended it, and the record has the outcome
 
-    async def end(self, was: RecordedCall) -> CallRecord | None:
+    async def end(self, was: RecordedEnd) -> CallRecord | None:
         """Run the hooks of an answer or event. Returns the new record; None for a call without content.
 
         Raises ValueError if an event cannot be read.
@@ -159,11 +175,11 @@ class Replay:
             priced = priced_model(self._prices, model, record.answered_by)
             cost = self._prices.cost(priced, used.input_tokens, used.output_tokens, used.cached_tokens)
         end = CallEnd(model, used.input_tokens, used.output_tokens, cost, record.answered_by)
-        for callback in record.call_state.at_end if record.call_state else ():
+        for callback in record.call_state.at_use if record.call_state else ():
             callback(end)
         record.end(200, 0)
 
-    async def _event(self, was: RecordedCall) -> CallRecord:
+    async def _event(self, was: RecordedEnd) -> CallRecord:
         session = replace(was.session, call_state=CallState(), notes=self._sessions)
         record = CallRecord(id=was.id, kind="event", session=session, event=was.event)
         judge = Judge(self._engine, record, session)
@@ -174,13 +190,15 @@ class Replay:
         record.end(200, 0)
         return record
 
-    def _judge_of(self, record: CallRecord, start: CallStart, call_state: CallState) -> Judge:
+    def _judge_of(self, record: CallRecord, start: RecordedStart, call_state: CallState) -> Judge:
         """Return the judge of a call whose requests, if any, are judged one by one."""
         session = replace(start.session, call_state=call_state, notes=self._sessions)
         record.note_session(session)
         return Judge(self._engine, record, session)
 
-    async def _judge_request(self, opened: _OpenCall, start: CallStart, open_session: OpenSession) -> None:
+    async def _judge_request(
+        self, opened: _OpenCall, start: RecordedStart, open_session: OpenSession
+    ) -> None:
         """Run the hooks of a request that generates content."""
         adapter, client_body = ADAPTERS[start.route.dialect](), start.request or {}
         model, body = decode_request_body(adapter, start.route, client_body)
@@ -204,7 +222,7 @@ class Replay:
         opened.judge, opened.request = judge, judged[0]
         judge.record.note_model(judged[0].model)
 
-    async def _judge_items(self, record: CallRecord, start: CallStart) -> Judge:
+    async def _judge_items(self, record: CallRecord, start: RecordedStart) -> Judge:
         """Run the hooks of the requests in a body. Raises ApiError if they refuse it."""
         verb, inputs = start.route.verb, read_inputs(start.route.verb, start.request or {})
         state = create_call_state(start.route, {})
@@ -216,9 +234,9 @@ class Replay:
             await judge_item(judge, item, named_model(start.route, item.holder), item.request)
         return judge
 
-    async def _judge_answers(self, judge: Judge, request: JudgedRequest | None, was: RecordedCall) -> None:
+    async def _judge_answers(self, judge: Judge, request: JudgedRequest | None, was: RecordedEnd) -> None:
         if request is None:
-            is_batch = judge.session.call_state.operation in READS | {GENERATION_BATCH}
+            is_batch = judge.session.call_state.operation in BATCH_READS | {GENERATION_BATCH}
             model = was.start.route.model if was.start else ""
             for answer in was.answers if is_batch and was.is_answered else ():
                 state = BatchState(answer)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from math import ceil
 
 from hookgate.hooks import Configuration
-from hookgate.hooks.settings import CommandConfig, HttpConfig
+from hookgate.hooks.settings import CommandConfig, HttpConfig, RegoConfig
 from hookgate.proxy.config import LimitSettings
 
 log = logging.getLogger("hookgate")
@@ -103,7 +103,7 @@ def descriptors_of_hooks(configuration: Configuration) -> int:
     needed = concurrency * _PROGRAM + _START
     for hook in configuration.hooks():
         match hook.config:
-            case CommandConfig(persistent=True, workers=workers):
+            case CommandConfig(persistent=True, workers=workers) | RegoConfig(workers=workers):
                 needed += workers * _PROGRAM
             case HttpConfig():
                 needed += concurrency  # connections in use, and idle ones

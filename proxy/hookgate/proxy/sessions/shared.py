@@ -380,7 +380,7 @@ def _state_of(document: bytes) -> SessionState:
     return SessionState(
         reported=set(fields["reported"]),
         stopped=fields["stopped"],
-        refused=fields.get("refused"),  # older gateways do not store it
+        refused=fields["refused"],
         pending_context=fields["context"],
         memory=conversation,
         turn=fields["turn"],

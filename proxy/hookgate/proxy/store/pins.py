@@ -1,19 +1,13 @@
-"""Pinned tools in the database, and those that earlier versions have stored in a file of the state folder."""
+"""Pinned tools in the database."""
 
-import contextlib
 import hashlib
 import threading
 from collections.abc import Callable, Collection, Mapping
-from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, ValidationError
 from sqlalchemy import Connection, delete, func, select, text
 
-from hookgate.hooks.errors import first_mistake
-from hookgate.hooks.policies.pins import PinnedTool
-from hookgate.proxy.errors import StoreError
 from hookgate.proxy.store.database import ANSWER_SECONDS, Database
-from hookgate.proxy.store.execution import DatabaseThreads, failures_as_store_error
+from hookgate.proxy.store.execution import DatabaseThreads
 from hookgate.proxy.store.models import pinned_tools
 
 _LOCK = 0x686F6F6B70696E73
@@ -24,9 +18,6 @@ _MAX_NAMES = 500
 
 _MAX_CACHED = 4000
 """The number of documents that are cached. It is larger than the number of tools that can be stored."""
-
-_FILE = "tools-pinned.json"
-_IMPORTED = "tools-pinned.json.imported"
 
 
 class SqlPins:
@@ -40,7 +31,6 @@ class SqlPins:
         self._subject, self._is_file = f"the pinned tools in {database.name}", database.is_file
         self._reading, self._writing = database.reading, database.writing
         row = database.insert(pinned_tools)
-        self._keep = row.on_conflict_do_nothing()
         self._replace = row.on_conflict_do_update(
             index_elements=["name"], set_={"sha256": row.excluded.sha256, "document": row.excluded.document}
         )
@@ -69,28 +59,6 @@ class SqlPins:
         and None for those to remove.
         """
         await self._threads.run(self._change, names, change)
-
-    def import_file(self, state: Path) -> None:
-        """Store the tools of the file in a state folder that are not stored, and rename the file.
-
-        Raises StoreError if the file cannot be read, or the tools cannot be stored.
-        """
-        path = state / _FILE
-        try:
-            content = _FileContent.model_validate_json(path.read_bytes())
-            with failures_as_store_error(self._subject), self._writing.begin() as connection:
-                for name, tool in content.tools.items():
-                    connection.execute(self._keep, _row(name, tool.model_dump_json().encode()))
-            with contextlib.suppress(FileNotFoundError):  # another worker has renamed it
-                path.rename(state / _IMPORTED)
-        except FileNotFoundError:
-            return
-        except ValidationError as error:
-            raise StoreError(f"{path}: {first_mistake(error, 'the file')}; repair or remove it") from None
-        except OSError as error:
-            raise StoreError(
-                f"{path}: cannot be imported: {error.strerror}; change its owner or mode"
-            ) from None
 
     def close(self) -> None:
         """Wait for the threads."""
@@ -139,14 +107,6 @@ class SqlPins:
                 # Each is cached with its own hash: it may have been changed since the hashes were read.
                 self._cached |= {name: (_hash(document), document) for name, document in read.items()}
         return current
-
-
-class _FileContent(BaseModel):
-    """The content of the file: tools by name."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    tools: dict[str, PinnedTool] = {}
 
 
 def _select(connection: Connection, column: object, names: Collection[str] | None) -> dict[str, bytes]:

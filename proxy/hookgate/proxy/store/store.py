@@ -44,14 +44,12 @@ class Store:
             return self._counters
 
     def pins(self) -> PinnedTools:
-        """Return the pinned tools in the database, with those of earlier versions. Raises StoreError."""
+        """Return the pinned tools in the database. Raises StoreError."""
         from hookgate.proxy.store.pins import SqlPins  # noqa: PLC0415  # see the module's docstring
 
         with self._opening:
             if self._pins is None:
-                pins = SqlPins(self._open())
-                pins.import_file(self._state)
-                self._pins = pins
+                self._pins = SqlPins(self._open())
             return self._pins
 
     def interactions(self) -> "InteractionTable":

@@ -40,7 +40,7 @@ def add_shim(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_agent(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("agent", choices=AGENTS, metavar="AGENT", help=", ".join(AGENTS))
+    parser.add_argument("agent", choices=tuple(AGENTS), metavar="AGENT", help=", ".join(AGENTS))
     scope = parser.add_mutually_exclusive_group()
     scope.add_argument("--user", action="store_true", help="use your own settings (default)")
     scope.add_argument(

@@ -132,16 +132,6 @@ def test_records_that_are_committed_late_are_indexed(tmp_path: Path) -> None:
         assert sorted(audit.find(EVERY)) == [f"{number:032x}" for number in (1, 2, 3)]
 
 
-def test_the_records_of_earlier_versions_are_indexed_with_their_starts(tmp_path: Path) -> None:
-    with indexed_audit(tmp_path, 0) as audit:
-        start, end = varied(1)
-        alone = {name: value for name, value in end.body.items() if name not in ("session", "model")}
-        audit.ledger.write([start, end._replace(body=alone)])
-        assert audit.index.update(60)
-        team = start.body["session"]["team"]
-        assert len(audit.find(parse_query([f"team:{team}"]))) == 1
-
-
 def test_a_damaged_record_keeps_no_other_from_being_found(tmp_path: Path) -> None:
     with indexed_audit(tmp_path, 4) as audit:
         with audit.database.engine.begin() as connection:

@@ -99,14 +99,18 @@ _ITEM = "item"
 """The field with an item of a response, in the event with which it begins, or ends."""
 
 
+_SHOWN = frozenset({str, dict, list})
+"""The types of values that clients may show."""
+
+
 def _replaced_fields(before: JsonObject, after: JsonObject, unshown: Collection[str]) -> JsonObject:
     """Return the fields with text, objects or lists that others replace. The `unshown` ones do not count."""
-    return {
-        key: old
-        for key, value in after.items()
-        if (old := before.get(key)) and isinstance(old, str | dict | list) and key not in unshown
-        if old is not value and old != value
-    }
+    replaced: JsonObject = {}
+    for key, value in after.items():
+        old = before.get(key)
+        if old and type(old) in _SHOWN and key not in unshown and old is not value and old != value:
+            replaced[key] = old
+    return replaced
 
 
 def join_events(events: Sequence[JsonObject]) -> JsonObject:
@@ -275,6 +279,8 @@ def _without_texts(candidate: JsonObject) -> list[Any]:
 def _candidates(event: JsonObject) -> list[tuple[int, JsonObject]]:
     """Return the candidates with their indexes."""
     candidates = read_list(event, "candidates")
+    if len(candidates) == 1 and candidates[0].get("index") in (0, None):  # as in most events
+        return [(0, candidates[0])]
     return list(zip(indexes(candidates), candidates, strict=True))
 
 

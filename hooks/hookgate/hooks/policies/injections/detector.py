@@ -11,7 +11,7 @@ from hookgate.hooks.policies.injections.readings import (
     plain,
     without_tags,
 )
-from hookgate.hooks.policies.injections.rules import KINDS, Finding, search
+from hookgate.hooks.policies.injections.rules import KINDS, InjectionFinding, search
 
 _NEAR = 800
 """The number of bytes within which findings belong together."""
@@ -29,7 +29,7 @@ class Cluster:
 NOTHING = Cluster(Counter(), 0)
 
 
-def find(text: str, tools: Collection[str] = ()) -> list[list[Finding]]:
+def find(text: str, tools: Collection[str] = ()) -> list[list[InjectionFinding]]:
     """Return the findings of each reading of a text. `tools` are the names of declared tools.
 
     The time is proportional to the text.
@@ -38,7 +38,7 @@ def find(text: str, tools: Collection[str] = ()) -> list[list[Finding]]:
     return [list(found) for found in _readings(characters, tools)]
 
 
-def _readings(text: str, tools: Collection[str]) -> Iterator[Iterable[Finding]]:
+def _readings(text: str, tools: Collection[str]) -> Iterator[Iterable[InjectionFinding]]:
     yield search(plain(text), tools)
     shown = without_tags(text)
     if shown != text:
@@ -47,27 +47,27 @@ def _readings(text: str, tools: Collection[str]) -> Iterator[Iterable[Finding]]:
     yield _with_kind("encoded", decoded_texts(text), tools)
     invisible = list(invisible_texts(text))
     if invisible:
-        yield [Finding(0, "invisible"), *search(plain("\n".join(invisible)), tools)]
+        yield [InjectionFinding(0, "invisible"), *search(plain("\n".join(invisible)), tools)]
 
 
-def _with_kind(kind: str, texts: Iterable[str], tools: Collection[str]) -> Iterator[Finding]:
+def _with_kind(kind: str, texts: Iterable[str], tools: Collection[str]) -> Iterator[InjectionFinding]:
     """Yield the findings in texts, and one of a kind beside each of them."""
     joined = "\n".join(texts)
     if joined:
         for finding in search(plain(joined), tools):
             yield finding
-            yield Finding(finding.at, kind)
+            yield InjectionFinding(finding.at, kind)
 
 
 def highest(
-    readings: Iterable[Iterable[Finding]], counts: Callable[[str], bool] = KINDS.__contains__
+    readings: Iterable[Iterable[InjectionFinding]], counts: Callable[[str], bool] = KINDS.__contains__
 ) -> Cluster:
     """Return the cluster with the most points. `counts` says whether a kind counts."""
     clusters = (_highest([finding for finding in found if counts(finding.kind)]) for found in readings)
     return max(clusters, key=lambda cluster: cluster.points, default=NOTHING)
 
 
-def _highest(findings: list[Finding]) -> Cluster:
+def _highest(findings: list[InjectionFinding]) -> Cluster:
     ordered = sorted(findings, key=lambda finding: finding.at)
     kinds: Counter[str] = Counter()
     best, points, start = NOTHING, 0, 0

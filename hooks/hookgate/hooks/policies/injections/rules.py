@@ -14,7 +14,7 @@ from hookgate.hooks.policies.options import compile_pattern
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class InjectionKind:
     """A kind of findings."""
 
     about: str
@@ -26,7 +26,7 @@ class Kind:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class InjectionFinding:
     """A place at which something of a kind was found."""
 
     at: int
@@ -39,7 +39,7 @@ _CONTINUED = "\n    "
 """What stands between the lines of a pattern."""
 
 
-def _read_kinds() -> dict[str, Kind]:
+def _read_kinds() -> dict[str, InjectionKind]:
     """Return the kinds by their names."""
     text = files(__package__).joinpath("rules.toml").read_text(encoding="utf-8")
     table = tomllib.loads(text)
@@ -49,28 +49,28 @@ def _read_kinds() -> dict[str, Kind]:
         return _WORD.sub(lambda name: expanded(words[name[1]]), pattern.replace(_CONTINUED, ""))
 
     return {
-        name: Kind(kind["about"], kind["points"], tuple(map(expanded, kind.get("patterns", ()))))
+        name: InjectionKind(kind["about"], kind["points"], tuple(map(expanded, kind.get("patterns", ()))))
         for name, kind in table["kinds"].items()
     }
 
 
-KINDS: Mapping[str, Kind] = _read_kinds()
+KINDS: Mapping[str, InjectionKind] = _read_kinds()
 """All kinds by their names."""
 
 
-def search(text: str, tools: Collection[str] = ()) -> Iterator[Finding]:
+def search(text: str, tools: Collection[str] = ()) -> Iterator[InjectionFinding]:
     """Yield what is found in a text in plain spelling. `tools` are the names of declared tools."""
     data = text.encode()
     for kind, pattern in _patterns():
         for match in pattern.finditer(data):
-            yield Finding(match.start(), kind)
+            yield InjectionFinding(match.start(), kind)
     if tools:
         # A name that is an ordinary word has to be called a tool.
         names = {name.casefold(): not name.isalpha() or not name[1:].islower() for name in tools}
         for match in compile_pattern(_ORDERED.replace(" ", r"\s")).finditer(data):
             name, called_tool = match[1].decode(), match[2]
             if names.get(name) or (called_tool and name in names):
-                yield Finding(match.start(), "declared_tool")
+                yield InjectionFinding(match.start(), "declared_tool")
 
 
 _ORDERED = (

@@ -165,7 +165,7 @@ class CallIndex:
     def _step(self, connection: Connection, reading: Connection) -> Step:
         bounds = position_bounds(reading)
         progress = _progress(connection)
-        # Made by an older version, or of other records than those that are there now.
+        # Made of other records than those that are there now.
         if bounds is None or not 0 <= progress.position <= bounds[1]:
             _clear(connection)
             progress = _Progress()
@@ -173,7 +173,7 @@ class CallIndex:
                 return Step(0, more=False)
         removed = self._remove(connection, reading, bounds[0], progress)
         rows = self._next_rows(reading, progress)
-        ended = _ended(reading, [row for row in rows if row.outcome is not None])
+        ended = _ended([row for row in rows if row.outcome is not None])
         changes = [
             (row.position, row.at)
             for row in rows
@@ -347,23 +347,15 @@ def _without(gap: tuple[int, int, int], found: Iterable[int]) -> Iterable[tuple[
         yield first, last, seen
 
 
-def _ended(reading: Connection, rows: Sequence[Any]) -> list[tuple[int, CallFacts]]:
-    """Return positions and facts of calls that have ended. Ends of older versions need their starts."""
-    bodies = {row.position: record_body(row.body) for row in rows}
-    alone = [row.id for row in rows if row.type == "end" and "session" not in bodies[row.position]]
-    starts: dict[bytes, JsonObject] = {}
-    if alone:
-        query = select(audit_records.c.id, audit_records.c.body).where(
-            audit_records.c.id.in_(alone), audit_records.c.type == "start"
-        )
-        starts = {row.id: record_body(row.body) for row in reading.execute(query)}
+def _ended(rows: Sequence[Any]) -> list[tuple[int, CallFacts]]:
+    """Return positions and facts of calls that have ended."""
     found = []
     for number, row in enumerate(rows):
         if number % _AT_ONCE == 0:
             time.sleep(0)  # a gateway's calls need the interpreter
         # The columns are what is left of a record whose body is damaged.
         kept: JsonObject = {"session": {"id": row.session, "key": row.key}, "model": row.model}
-        body = {**kept, **starts.get(row.id, {}), **bodies[row.position], "outcome": row.outcome}
+        body = {**kept, **record_body(row.body), "outcome": row.outcome}
         found.append((row.position, facts_of(row.at, body)))
     return found
 

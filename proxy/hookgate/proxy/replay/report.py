@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 
 from hookgate.proxy.observe.outcomes import JUDGED
 from hookgate.proxy.observe.record import CallRecord, make_receipt
-from hookgate.proxy.replay.recordings import CallStart, RecordedCall
-from hookgate.proxy.replay.replaying import Replay
+from hookgate.proxy.replay.recordings import RecordedEnd
 from hookgate.translator.fields import JsonObject, read_object
 
 SAMPLES = 5
@@ -50,7 +49,7 @@ class ReplayReport:
     outcomes: dict[str, ReplayChange] = field(default_factory=dict)
     """The changes of outcomes, as `old → new`."""
 
-    def add(self, was: RecordedCall, now: CallRecord) -> None:
+    def add(self, was: RecordedEnd, now: CallRecord) -> None:
         """Compare one recorded call with its replay."""
         self.replayed += 1
         hooks = make_receipt(now)["hooks"]
@@ -91,19 +90,6 @@ class ReplayReport:
                 for (event, hook), changes in self.rules.items()
             ],
         }
-
-
-async def replay_record(replay: Replay, recorded: CallStart | RecordedCall, report: ReplayReport) -> None:
-    """Replay one record, and add what changes to the report. Raises ValueError if an event cannot be read."""
-    if isinstance(recorded, CallStart):
-        await replay.begin(recorded)
-    elif recorded.outcome == "refused" and not recorded.hooks:
-        await replay.end(recorded)
-        report.refused += 1
-    elif (recorded.event and recorded.request is None) or (now := await replay.end(recorded)) is None:
-        report.without_content += 1
-    else:
-        report.add(recorded, now)
 
 
 _WITH_ANSWER = ("answered", "blocked")
