@@ -1,5 +1,6 @@
 """One request until its answer ends: who makes it, what it is sent with, and where its steps run."""
 
+import asyncio
 from collections.abc import AsyncIterable, AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -228,7 +229,8 @@ class Call:
         """Send the request upstream and yield the answer before its body is read.
 
         Raises ApiError if there is no answer, and before sending if the start of the call cannot be recorded
-        or the caller's key is no longer valid. Raises UpstreamError if reading the answer fails.
+        or the key is no longer valid, which also ends the reading of the answer. Raises UpstreamError
+        if reading it fails.
         """
         if self._admission is not None:
             await self._admission.hold(self.record.expected_use())
@@ -243,7 +245,7 @@ class Call:
                 attempts = FailOver(
                     upstreams, self.record, method, route, self.steps.run, decompress=decompress
                 )
-                async with attempts.final_answer(headers, data) as answer:
+                async with attempts.final_answer(headers, data) as answer, self._while_key_is_valid(answer):
                     yield answer
                 return
             with self.record.attempt() as attempt:
@@ -251,3 +253,26 @@ class Call:
                     attempt, method, route, headers, data, decompress=decompress
                 ) as answer:
                     yield answer
+
+    @asynccontextmanager
+    async def _while_key_is_valid(self, answer: UpstreamAnswer) -> AsyncIterator[None]:
+        """Within the block, reading the answer raises ApiError (403) once the caller's key is withdrawn.
+
+        A token is not watched: it cannot be revoked, and an answer may end after it has expired.
+        """
+        if self.caller.issued is None or self.caller.issued.is_token:
+            yield
+            return
+        read, withdrawal = answer.read, asyncio.create_task(self.key_withdrawn())
+
+        async def read_if_valid() -> bytes:
+            data = await read()
+            if withdrawal.done():
+                await self.check_key_again()
+            return data
+
+        answer.read = read_if_valid
+        try:
+            yield
+        finally:
+            withdrawal.cancel()

@@ -62,12 +62,12 @@ async def forward_unjudged(
                 if is_judged:
                     await call.steps.run_in_slices(meter.feed, chunk)
                 await response.write(chunk)
-    except UpstreamError as error:
+    except (UpstreamError, ApiError) as error:
+        failure = error.as_api_error() if isinstance(error, UpstreamError) else error
         if not response.prepared:
-            raise _failure(body, error.as_api_error()) from None
+            raise _failure(body, failure) from None
+        call.services.note_error(call.record, failure)
         close_mid_answer(request)
-    except ApiError as error:
-        raise _failure(body, error) from None
     finally:
         meter.finish()
         call.record.usage += meter.usage

@@ -1,5 +1,6 @@
 """Redacts a model's answer while it streams: each text across all its events, everything else per event."""
 
+import re
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,6 +11,7 @@ from hookgate.hooks.policies.redact.fields import (
     CONTENT,
     PLAIN_CONTENT,
     Handler,
+    each_item,
     handled_by_caller,
     opaque,
     path_in_content,
@@ -118,6 +120,14 @@ _MAX_SILENCE = 256
 A model thinks before it answers: its last thought must not hold back the answer after it.
 """
 
+_QUICK_BEGINNING = 1024
+"""Characters that an answer continues, up to which their search takes few milliseconds even if crafted.
+
+They are searched once for each candidate.
+"""
+
+_LINK_TO_PLACE = re.compile(r"https://maps\.google\.com/\?cid=[0-9]{17,20}")
+
 _CONTINUATION, _REQUIRES_CONTINUATION = "CONTINUATION", "requires_continuation"
 """The reason and the status with which an answer ends that Google's SDKs continue by themselves."""
 
@@ -128,12 +138,19 @@ _ARGUMENT = "args "
 class AnswerScreen:
     """Redacts one answer. Implements Screen."""
 
-    def __init__(self, redaction: Redaction, *, logprobs: bool = False, is_json: bool = False) -> None:
-        """If `logprobs` is true, the log probabilities of the answer's tokens are kept.
+    def __init__(
+        self, redaction: Redaction, *, logprobs: bool = False, is_json: bool = False, continues: str = ""
+    ) -> None:
+        """Create the screen.
 
-        If `is_json` is true, the client requires JSON, so the answer's texts, without thoughts, stay JSON.
+        Args:
+            redaction: Searches the texts.
+            logprobs: Whether the log probabilities of the answer's tokens are kept.
+            is_json: Whether the client requires JSON, so the answer's texts, without thoughts, stay JSON.
+            continues: The text, at the end of the request, that the answer continues.
         """
         self._redaction, self._logprobs, self._is_json = redaction, logprobs, is_json
+        self._continues = continues
         self._texts: dict[TextKey, ChunkedText[PartPlace]] = {}
         self._sources: dict[TextKey, tuple[int, TextSource]] = {}  # the part and source of its last chunk
         self._silent: Counter[TextKey] = Counter()  # characters of the other text since its last chunk
@@ -146,7 +163,7 @@ class AnswerScreen:
     @property
     def slow(self) -> bool:
         """Whether a search may block the event loop for too long."""
-        return self._redaction.slow
+        return self._redaction.slow or len(self._continues) > _QUICK_BEGINNING
 
     def takes_long(self, values: Sequence[Any]) -> bool:
         """Return whether redacting these values may block the event loop for too long."""
@@ -297,11 +314,15 @@ class AnswerScreen:
         self._sources[text_key] = part, source
 
     def _begin(self, text_key: TextKey) -> None:
-        if text_key not in self._texts:
-            is_json = self._is_json and text_key[1] == "text"
-            self._texts[text_key] = self._redaction.chunked_text(
-                self._outbox.append_text, _path, is_json=is_json
-            )
+        if text_key in self._texts:
+            return
+        is_answer = text_key[1] == "text"
+        text = self._redaction.chunked_text(
+            self._outbox.append_text, _path, is_json=self._is_json and is_answer
+        )
+        if is_answer and self._continues:
+            text.begin_after(self._continues)
+        self._texts[text_key] = text
 
     def _feed_text(self, event: OutgoingEvent, place: PartPlace, text_key: TextKey, text: str) -> None:
         self._begin(text_key)
@@ -384,7 +405,26 @@ def _plain_part(body: JsonObject) -> tuple[int, JsonObject] | None:
 
 
 def _grounding(redaction: Redaction, value: Any, scope: Scope) -> Any:
-    return redacted_fields(redaction, value, scope, {"searchEntryPoint": _entry_point})
+    handlers: Mapping[str, Handler] = {
+        "searchEntryPoint": _entry_point,
+        "groundingChunks": each_item(partial(_chunk, scope=scope)),
+    }
+    return redacted_fields(redaction, value, scope, handlers)
+
+
+def _chunk(redaction: Redaction, value: Any, scope: Scope) -> Any:
+    return redacted_fields(redaction, value, scope, {"maps": _place})
+
+
+def _place(redaction: Redaction, value: Any, scope: Scope) -> Any:
+    return redacted_fields(redaction, value, scope, {"uri": _place_link})
+
+
+def _place_link(redaction: Redaction, value: Any, scope: Scope) -> Any:
+    """Redact the link to a place. Its number may be like that of a card, but is longer than most of these."""
+    if scope not in redaction.scopes or (isinstance(value, str) and _LINK_TO_PLACE.fullmatch(value)):
+        return value
+    return redaction.value(value)
 
 
 def _entry_point(redaction: Redaction, value: Any, scope: Scope) -> Any:

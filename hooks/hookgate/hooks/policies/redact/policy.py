@@ -214,7 +214,7 @@ class _Redact:
         """Return a screen for one streamed answer."""
         replace = self._replacer.replacer_or_block(self._restored_pseudonyms(session))
         redaction = Redaction(self._search, replace, self._options.scopes)
-        return AnswerScreen(redaction, is_json=session.call_state.requires_json)
+        return _answer_screen(redaction, session)
 
     def _request(
         self, create_redaction: partial[Redaction], llm_request: JsonObject, session: SessionContext
@@ -240,7 +240,7 @@ class _Redact:
         self, create_redaction: partial[Redaction], original: JsonObject, session: SessionContext
     ) -> Output | None:
         redaction = create_redaction(self._replacer.replacer_or_block(self._restored_pseudonyms(session)))
-        screen = AnswerScreen(redaction, is_json=session.call_state.requires_json)
+        screen = _answer_screen(redaction, session)
         [(_, new)] = screen.feed([original], last=True, cut_off=session.call_state.cut_off)
         return _output(redaction, "llm_response", {} if new is original else {"raw": new})
 
@@ -268,6 +268,11 @@ class _Redact:
     def _restoring_screen(self, pseudonyms: Mapping[str, str], *, is_json: bool) -> Screen:
         redaction = Redaction(self._pseudonym_search, lambda _, name: pseudonyms.get(name, name))
         return AnswerScreen(redaction, logprobs=True, is_json=is_json)
+
+
+def _answer_screen(redaction: Redaction, session: SessionContext) -> AnswerScreen:
+    state = session.call_state
+    return AnswerScreen(redaction, is_json=state.requires_json, continues=state.prefilled)
 
 
 def _subject(event: dict[str, Any], session: SessionContext) -> Any:

@@ -115,6 +115,17 @@ class TextRedactor:
         """The text that is held back, or that was released although a secret may begin in it."""
         return self._held
 
+    def begin_after(self, text: str) -> str:
+        """Begin after a text that was judged before. A secret may have begun in it, or may begin here.
+
+        Returns the end of it that may begin a secret, which is held: further fragments repeat it.
+        """
+        before = TextRedactor(self._scanner, keep_original, self._cap)
+        before.feed(text[max(len(text) - self._cap + 1, 0) :])  # so much that it does not meet the cap
+        self._context, self._held, self._decided = before._context, before._held, before._decided
+        self.interrupt()
+        return self._held
+
     def interrupt(self) -> None:
         """Note that other content stands between the text so far and what is fed next."""
         if len(self._held) not in self._interruptions:
@@ -301,6 +312,11 @@ class _Sections:
             finding = part and part.moved(begin)
             self._next[begin, end] = finding, until
         return finding
+
+
+def keep_original(kind: str, original: str) -> str:
+    """Replace a finding with itself."""
+    return original
 
 
 def _encoded(text: str) -> bytes:
