@@ -285,6 +285,7 @@ _POLICY_DEFAULTS: Mapping[Any, Mapping[str, str]] = {
     "redact": {"view": "body", "stream": "held"},
     "model_armor": {"view": "body", "stream": "window"},
     "guardrail": {"view": "body", "stream": "window"},
+    "injections": {"view": "raw", "stream": "event"},
     "models": {"view": "raw", "stream": "event"},
     "cassette": {"view": "raw", "stream": "complete"},
     "tools": {"view": "raw", "stream": "event"},
