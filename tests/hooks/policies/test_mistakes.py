@@ -90,9 +90,11 @@ ONE_MODEL = (
             id="no follow-up",
         ),
         pytest.param("limits", {"rules": []}, "rules: is empty", id="empty"),
-        pytest.param("tools", {}, "has no effect; set allow, deny, hosted, hosts or pin", id="no options"),
         pytest.param(
-            "tools", {"deny": []}, "has no effect; set allow, deny, hosted, hosts or pin", id="no rules"
+            "tools", {}, "has no effect; set allow, deny, ask, hosted, hosts or pin", id="no options"
+        ),
+        pytest.param(
+            "tools", {"deny": []}, "has no effect; set allow, deny, ask, hosted, hosts or pin", id="no rules"
         ),
         pytest.param(
             "models",

@@ -157,7 +157,8 @@ class Call:
         self.note_session(session)
         if self.services.audit is not None:
             self.services.audit.queue_start(self.record)
-        return Judge.of_call(engine, self.record, session, body), open_session
+        approvals = self.services.approvals
+        return Judge.of_call(engine, self.record, session, body, approvals), open_session
 
     def _describe(
         self, body: JsonObject, name: str, generates: bool
