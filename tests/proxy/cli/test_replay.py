@@ -133,6 +133,26 @@ async def test_masked_call_that_was_denied_is_not_reported_as_answered(tmp_path:
     assert (reported["cannot_say"]["calls"], reported["rules"], reported["outcomes"]) == (1, [], [])
 
 
+async def test_a_denied_call_whose_request_is_not_stored_is_without_content(tmp_path: Path) -> None:
+    start, end = call("1", "hi", hooks=[mails("deny")], outcome="denied")
+    records = [{**start, "content": {"request": None}}, end]
+    reported = await report(tmp_path, {"BeforeModel": [builtin("no-mail", "redact")]}, *records)
+    assert (reported["without_content"], reported["rules"], reported["outcomes"]) == (1, [], [])
+
+
+async def test_hooks_are_those_of_a_policy_file_so_that_a_failure_denies(tmp_path: Path) -> None:
+    failed = {
+        "event": "BeforeModel",
+        "hook": "flaky",
+        "type": "command",
+        "decisions": {"deny": 1},
+        "failures": 1,
+    }
+    hooks = {"BeforeModel": [{"type": "command", "name": "flaky", "command": "exit 1"}]}
+    reported = await report(tmp_path, hooks, *call("1", "hi", hooks=[failed], outcome="denied"))
+    assert (reported["unchanged"], reported["rules"], reported["outcomes"]) == (1, [], [])
+
+
 async def test_stricter_decision_on_masked_content_is_reported(tmp_path: Path) -> None:
     hooks = {"BeforeModel": [builtin("models", "models", deny=["*-pro"])]}
     reported = await report(tmp_path, hooks, *masked(call("1", "mail [EMAIL]", hooks=[mails("allow")])))

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 
-from hookgate.hooks import load_settings
+from hookgate.hooks.settings import SettingsSource, load_sources
 from hookgate.proxy.cli.terminal import add_quiet_flag, progress
 from hookgate.proxy.errors import pluralize
 from hookgate.proxy.observe.usage import read_prices
@@ -61,7 +61,8 @@ def files_of(given: argparse.Namespace) -> tuple[list[Path], list[Path]]:
 async def run_replay(given: argparse.Namespace) -> int:
     """Replay all calls and print the report. Raises ValueError if a file cannot be used."""
     policies, exports = files_of(given)
-    configuration = load_settings(policies)
+    # As policy files, whose defaults differ from those of other settings: a hook that fails denies.
+    configuration = load_sources([SettingsSource(path, "policy") for path in policies])
     prices = read_prices(given.prices)
     clock = ReplayClock()
     engine = replaying_engine(configuration, clock, prices)

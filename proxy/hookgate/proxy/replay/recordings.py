@@ -10,6 +10,7 @@ from hookgate.hooks import SessionContext
 from hookgate.hooks.settings import EVENTS
 from hookgate.proxy.audit.entries import MASKED
 from hookgate.proxy.audit.stored import StoredRecord
+from hookgate.proxy.calls.batches import BATCH_READS
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.observe.usage import Usage
 from hookgate.proxy.routes.table import Route, match
@@ -29,9 +30,9 @@ class RecordedStart:
     model: str
     """The model that was called."""
     request: JsonObject | None
-    """The body as the client sent it; None if the audit stored no content, or if there was no body."""
+    """The body as the client sent it; None if the audit did not store it, or if there was no body."""
     stored: bool
-    """Whether the audit stored content."""
+    """Whether the audit stored all content that hooks need."""
     masked: bool = False
     """Whether hooks saw more of the request than the audit stored."""
 
@@ -118,14 +119,16 @@ def _start(name: str, record: JsonObject) -> RecordedStart:
     body, content = read_object(record, "body"), read_object(record, "content")
     path, request = str(read_object(body, "route").get("path") or ""), content.get("request")
     model = str(body.get("model") or "")
+    route = _route(path, model)
     return RecordedStart(
         id=name,
         at=_time(record),
         session=_session(body),
-        route=_route(path, model),
+        route=route,
         model=model,
         request=request if isinstance(request, dict) else None,
-        stored="request" in content,
+        # The request of a denied call is not stored if redaction may have changed it.
+        stored="request" in content and (isinstance(request, dict) or route.verb in BATCH_READS),
         masked=content.get(MASKED) is True,
     )
 
