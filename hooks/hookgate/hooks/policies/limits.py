@@ -254,7 +254,8 @@ class _Limits:
             raise ValueError("the policy limits supports only BeforeModel hooks")
         model = event["llm_request"]["model"]
         if session.call_state.runs_model and (rule := self._unpriced(model)) is not None:
-            return _denial(rule, _NO_PRICE.format(rule=_rule_name(rule), model=model))
+            # Without the rule's reason, which is about a limit that has been reached.
+            return {"decision": "deny", "reason": _NO_PRICE.format(rule=_rule_name(rule), model=model)}
         expected = self._expected(event["llm_request"], session)
         amounts = expected_amounts(expected, self._prices, model, session.call_state.rerouted)
         session.call_state.before_turn[self] = partial(self._check, session, model, amounts)

@@ -79,4 +79,6 @@ def _named(field: str, name: str) -> str:
 
 
 def _number(value: float) -> str:
+    if 0 < abs(value) < 1:
+        return f"{value:.2g}"  # costs may be small fractions
     return f"{value:,.2f}".rstrip("0").rstrip(".")

@@ -14,6 +14,8 @@ QUARTER = HOUR // 4
 
 EXAMPLES = "2026-05-04, 2026-05-04T10:00Z, 'yesterday 22:00', 22:00, 90m, 12h or 7d"
 
+_NO_RANGE = "{!r} is not a range; write a day, or two times, such as 'yesterday 22:00 to 06:00'"
+
 _AGE = re.compile(r"(\d{1,6})([mhdw])")
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _CLOCK = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)")
@@ -53,11 +55,12 @@ def time_range(text: str, zone: tzinfo | None, at: datetime) -> tuple[int, int]:
     """
     first, separator, last = (part.strip() for part in text.partition(" to "))
     if not separator:
-        day, clock = _day_and_clock(first, zone, at)
+        try:
+            day, clock = _day_and_clock(first, zone, at)
+        except ValueError:
+            raise ValueError(_NO_RANGE.format(text)) from None
         if clock is not None:
-            raise ValueError(
-                f"{text!r} is not a range; write a day, or two times, such as 'yesterday 22:00 to 06:00'"
-            )
+            raise ValueError(_NO_RANGE.format(text))
         return _milliseconds(_local(day, None, zone)), _milliseconds(
             _local(day + timedelta(days=1), None, zone)
         )
