@@ -17,7 +17,9 @@ from hookgate.hooks import HookError, SessionContext
 from hookgate.hooks import session_notes as bounds
 from hookgate.hooks.policies.flows import policy as flows
 from hookgate.hooks.policies.flows.policy import flows_policy
+from hookgate.hooks.policies.flows.state import FlowStates, Mark, note_of
 from hookgate.hooks.policy_environment import PolicyEnvironment
+from hookgate.hooks.session import CallState, Steps
 from hookgate.hooks.session_notes import MemoryNotes
 
 PLACE = SessionContext("s").place
@@ -560,3 +562,25 @@ async def test_a_result_that_is_judged_again_in_its_turn_is_not_noted_again() ->
     for _ in range(5):
         await session.reads("read_mail", mail("stranger@else.example", ORDER))
     assert (await notes.read(PLACE, "flows")).position == before
+
+
+async def test_all_notes_on_a_session_are_read_beside_other_calls() -> None:
+    """A small call, such as one of a session that was forgotten, may need all notes on its session."""
+    long_steps: list[object] = []
+
+    class Noted(Steps):
+        async def run_long(self, step: Any, /, *args: Any) -> Any:
+            long_steps.append(step)
+            return await super().run_long(step, *args)
+
+    notes, facts = MemoryNotes(), set(range(10_000))
+    session = SessionContext("s", call_state=CallState(steps=Noted()), notes=notes)
+    await FlowStates.add(session, notes, note_of([Mark("untrusted")], facts, facts, begins_turn=True))
+    states = FlowStates()
+    read, again = await asyncio.gather(*(states.get(session, notes) for _ in range(2)))
+    assert read.facts == read.orders == again.facts == facts
+    assert read.turn == again.turn == 1
+    assert len(long_steps) == 2
+    await FlowStates.add(session, notes, note_of([Mark("untrusted")], {10_000}))
+    assert (await states.get(session, notes)).facts == {*facts, 10_000}
+    assert len(long_steps) == 2, "what is new is read alone"
