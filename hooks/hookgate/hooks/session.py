@@ -69,6 +69,8 @@ class ExpectedUse:
 
     input_tokens: int = 0
     output_tokens: int = 0
+    priority: bool = False
+    """Whether it asks for the service tier `priority`, which costs more."""
 
 
 @dataclass(frozen=True, slots=True)
