@@ -22,7 +22,7 @@ from support.gateway.keys import (
 )
 from support.gateway.life import until
 from support.gateway.loopback import listens
-from support.wire import HI, SSE, UNARY, ask, ok, peer, post, spoken, sse
+from support.wire import HI, SSE, UNARY, ask, connected, ok, peer, post, request_bytes, spoken, sse
 
 from hookgate.hooks import CallEnd
 from hookgate.proxy.config import Config, StoreSettings
@@ -182,6 +182,26 @@ async def test_a_service_tier_that_costs_more_counts_more(
         await gateway.keys.flush()
     with key_table(tmp_path) as table:
         assert table.usage()[id_of(key)].cost == pytest.approx(factor * 0.5)
+
+
+async def test_a_tier_that_a_repeated_header_asks_for_counts(tmp_path: Path) -> None:
+    (tmp_path / "prices.toml").write_text(PRICES)
+    prices = read_prices(tmp_path / "prices.toml")
+    key, section = issue(tmp_path, scope=limited(cost=100)), {"file": tmp_path / "prices.toml"}
+    tiers = "".join(f"x-vertex-ai-llm-shared-request-type: {tier}\r\n" for tier in ("flex", "priority"))
+    head, _, body = request_bytes("POST", UNARY, json.dumps(HI).encode(), key_header(key)).partition(
+        b"\r\n\r\n"
+    )
+    async with (
+        peer(ok(json.dumps(COUNTED).encode())) as upstream,
+        issuing_gateway(tmp_path, upstream_url=upstream.url, known_prices=prices, prices=section) as gateway,
+    ):
+        async with connected(gateway.url) as client:
+            await client.write(head + b"\r\n" + tiers.encode() + b"\r\n" + body)
+            assert (await client.answer()).status == 200
+        await gateway.keys.flush()
+    with key_table(tmp_path) as table:
+        assert table.usage()[id_of(key)].cost == pytest.approx(1)
 
 
 async def test_what_is_held_of_a_limit_on_cost_is_that_of_the_service_tier(tmp_path: Path) -> None:

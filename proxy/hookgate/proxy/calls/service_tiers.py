@@ -1,7 +1,8 @@
 """The service tier of a call, which decides what its tokens cost."""
 
-from collections.abc import Mapping
 from typing import Any
+
+from multidict import MultiMapping
 
 from hookgate.translator.fields import JsonObject, read, read_object
 
@@ -21,10 +22,11 @@ _NOT_MORE = frozenset(
 """The names of tiers that cost no more than the list prices, and of Vertex AI's other types of requests."""
 
 
-def asks_for_priority(body: JsonObject, headers: Mapping[str, str]) -> bool:
+def asks_for_priority(body: JsonObject, headers: MultiMapping[str]) -> bool:
     """Return whether a request asks for the tier `priority`. `body` is its body in any dialect."""
     holders = body, read_object(body, "request")
-    asked = [*(read(holder, _FIELD) for holder in holders), *map(headers.get, _HEADERS)]
+    named = [tier for name in _HEADERS for tier in headers.getall(name, ())]  # the last one may be sent
+    asked = [*(read(holder, _FIELD) for holder in holders), *named]
     return any(tier is not None and is_priority(tier) for tier in asked)
 
 

@@ -32,9 +32,15 @@ _LONGEST_PLAIN = 256
 """The longest host or account number. Longer words are neither."""
 
 
+_LONG_LIGATURES = "\ufdfa\ufdfb"
+"""Characters that would become 18 and 8 of Arabic. All others become at most two for each of their bytes."""
+
+
 def same_spelling(text: str) -> str:
     """Return the text in the spelling in which texts are compared."""
     if not text.isascii():
+        for ligature in _LONG_LIGATURES:
+            text = text.replace(ligature, "")
         text = _INVISIBLE.sub("", unicodedata.normalize("NFKC", text)).encode(errors="replace").decode()
     return text.casefold()
 
