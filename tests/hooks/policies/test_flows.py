@@ -19,7 +19,7 @@ from hookgate.hooks import session_notes as bounds
 from hookgate.hooks.policies.flows import policy as flows
 from hookgate.hooks.policies.flows.policy import flows_policy
 from hookgate.hooks.policies.flows.state import FlowStates, Mark, note_of
-from hookgate.hooks.policies.flows.words import same_spelling
+from hookgate.hooks.policies.spelling import same_spelling
 from hookgate.hooks.policy_environment import PolicyEnvironment
 from hookgate.hooks.session import CallState, Steps
 from hookgate.hooks.session_notes import MemoryNotes
