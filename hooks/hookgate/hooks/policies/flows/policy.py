@@ -1,6 +1,6 @@
 """The policy `flows` itself: notes what the user says and what results contain, and judges calls of sinks."""
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -24,7 +24,7 @@ from hookgate.hooks.policies.flows.words import (
 )
 from hookgate.hooks.policies.options import read_options
 from hookgate.hooks.policy_environment import Policy, PolicyEnvironment
-from hookgate.hooks.session import CallState, SessionContext, Steps
+from hookgate.hooks.session import CallState, SessionContext
 from hookgate.translator.fields import is_larger
 
 _NO_NOTES = "the policy flows needs a session whose notes are kept, as in a gateway"
@@ -39,10 +39,6 @@ anything."""
 
 _LONG_ARGUMENTS = 200
 """Calls with larger arguments are judged in a thread if commands in them are read, as in `tools`."""
-
-_LONG_TEXT = 4096
-"""Characters of a prompt, a result or a call that are read at once: each takes up to three microseconds. More
-of them are read in a thread."""
 
 _LONGEST_SHOWN = 80
 
@@ -79,15 +75,17 @@ class _Flows:
                 said = session.call_state.user_text
                 text = str(event.get("prompt") or "") if said is None else said
                 if text:
-                    facts, orders = await _step_for(text, steps)(_facts_of_prompt, text)
+                    facts, orders = await steps.run_on_texts(text, _facts_of_prompt, text)
                     await self._states.add(session, notes, note_of((), facts, orders, begins_turn=True))
             case "AfterTool":
                 if not (labels := self._labels(name, arguments)):
                     return None
                 state = await self._states.get(session, notes)
                 response = event.get("tool_response")
-                run = _step_for([arguments, response], steps)
-                marks, facts, orders = await run(_read_result, labels, arguments, response, state)
+                read = [arguments, response]
+                marks, facts, orders = await steps.run_on_texts(
+                    read, _read_result, labels, arguments, response, state
+                )
                 if state.adds(marks, facts, orders):
                     note = note_of(marks, facts - state.facts, orders - state.orders)
                     await self._states.add(session, notes, note)
@@ -98,7 +96,7 @@ class _Flows:
                 if sinks:
                     state = await self._states.get(session, notes)
                     call = _Call(name, _with_originals(arguments, session.call_state), state)
-                    return await _step_for(arguments, steps)(self._decide, call, sinks)
+                    return await steps.run_on_texts(arguments, self._decide, call, sinks)
         return None
 
     def _labels(self, name: str, arguments: Any) -> "_Labels | None":
@@ -133,11 +131,6 @@ class _Flows:
                     "hookSpecificOutput": {"findings": findings},
                 }
         return {"hookSpecificOutput": {"findings": findings}} if findings else None
-
-
-def _step_for(value: Any, steps: Steps) -> Callable[..., Awaitable[Any]]:
-    """Return what runs a step that reads all texts in a value."""
-    return steps.run_long if is_larger(value, _LONG_TEXT) else steps.run
 
 
 def _with_originals(arguments: Any, call_state: CallState) -> Any:
