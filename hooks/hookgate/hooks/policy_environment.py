@@ -64,8 +64,13 @@ class PriceTable(Protocol):
     def knows(self, model: str) -> bool:
         """Return whether there is a price for the model."""
 
-    def cost(self, model: str, input_tokens: int, output_tokens: int, cached: int = 0) -> float | None:
-        """Return the cost of these tokens, or None if there is no price for the model."""
+    def cost(
+        self, model: str, input_tokens: int, output_tokens: int, cached: int = 0, *, priority: bool = False
+    ) -> float | None:
+        """Return the cost of these tokens, or None if there is no price for the model.
+
+        `priority` says that they are of the service tier `priority`.
+        """
 
 
 class AccessTokens(Protocol):

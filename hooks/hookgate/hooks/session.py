@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 from hookgate.hooks.session_notes import SessionKey, SessionNotes
-from hookgate.translator.fields import JsonObject
+from hookgate.translator.fields import JsonObject, is_larger
 from hookgate.translator.known_turns import NO_TURNS, RequestTurns
 
 
@@ -69,6 +69,8 @@ class ExpectedUse:
 
     input_tokens: int = 0
     output_tokens: int = 0
+    priority: bool = False
+    """Whether it asks for the service tier `priority`, which costs more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +117,10 @@ class CallEnd:
 R = TypeVar("R")
 
 
+_LONG_TEXTS = 4096
+"""Characters that are read within a few milliseconds."""
+
+
 class Steps:
     """Runs the steps of one call: functions that change at most what belongs to the call, one at a time.
 
@@ -134,6 +140,11 @@ class Steps:
     async def run_long(self, step: Callable[..., R], /, *args: Any) -> R:
         """Return the result of a step that may take long whatever the size is, as for crafted texts."""
         return await asyncio.to_thread(step, *args)
+
+    async def run_on_texts(self, value: Any, step: Callable[..., R], /, *args: Any) -> R:
+        """Return the result of a step that takes up to three microseconds for each character in a value."""
+        run = self.run_long if is_larger(value, _LONG_TEXTS) else self.run
+        return await run(step, *args)
 
     async def pause(self) -> None:
         """Let other calls run if this one has run for long. To be awaited between the items of a body."""

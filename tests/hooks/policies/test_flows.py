@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import random
+import sys
 from pathlib import Path
 from time import process_time
 from typing import Any
@@ -17,7 +18,10 @@ from hookgate.hooks import HookError, SessionContext
 from hookgate.hooks import session_notes as bounds
 from hookgate.hooks.policies.flows import policy as flows
 from hookgate.hooks.policies.flows.policy import flows_policy
+from hookgate.hooks.policies.flows.state import FlowStates, Mark, note_of
+from hookgate.hooks.policies.spelling import same_spelling
 from hookgate.hooks.policy_environment import PolicyEnvironment
+from hookgate.hooks.session import CallState, Steps
 from hookgate.hooks.session_notes import MemoryNotes
 
 PLACE = SessionContext("s").place
@@ -560,3 +564,51 @@ async def test_a_result_that_is_judged_again_in_its_turn_is_not_noted_again() ->
     for _ in range(5):
         await session.reads("read_mail", mail("stranger@else.example", ORDER))
     assert (await notes.read(PLACE, "flows")).position == before
+
+
+class Noted(Steps):
+    """Notes which steps may take long."""
+
+    def __init__(self) -> None:
+        self.long: list[Any] = []
+
+    async def run_long(self, step: Any, /, *args: Any) -> Any:
+        self.long.append(step)
+        return await super().run_long(step, *args)
+
+
+async def test_all_notes_on_a_session_are_read_beside_other_calls() -> None:
+    """A small call, such as one of a session that was forgotten, may need all notes on its session."""
+    steps, notes, facts = Noted(), MemoryNotes(), set(range(10_000))
+    session = SessionContext("s", call_state=CallState(steps=steps), notes=notes)
+    await FlowStates.add(session, notes, note_of([Mark("untrusted")], facts, facts, begins_turn=True))
+    states = FlowStates()
+    read, again = await asyncio.gather(*(states.get(session, notes) for _ in range(2)))
+    assert read.facts == read.orders == again.facts == facts
+    assert read.turn == again.turn == 1
+    assert len(steps.long) == 2
+    await FlowStates.add(session, notes, note_of([Mark("untrusted")], {10_000}))
+    assert (await states.get(session, notes)).facts == {*facts, 10_000}
+    assert len(steps.long) == 2, "what is new is read alone"
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        {"hook_event_name": "BeforeAgent", "prompt": "a@b.co " * 1000},
+        {"hook_event_name": "AfterTool", "tool_name": "vault_read", "tool_response": {"a": "four " * 1000}},
+        {"hook_event_name": "BeforeTool", "tool_name": "send_mail", "tool_input": {"to": "a@b.co " * 1000}},
+    ],
+    ids=lambda event: str(event["hook_event_name"]),
+)
+async def test_long_texts_are_read_beside_other_calls(event: Json) -> None:
+    """They take some milliseconds for each KB, so those of one call must not stop all others."""
+    policy, steps = flows_policy(OPTIONS, PolicyEnvironment(Path("/"))), Noted()
+    session = SessionContext("s", call_state=CallState(steps=steps), notes=MemoryNotes())
+    await policy({"tool_input": {}, **event}, session)
+    assert len(steps.long) == 1
+
+
+def test_no_character_becomes_many() -> None:
+    for character in map(chr, [*range(0xD800), *range(0xE000, sys.maxunicode + 1)]):
+        assert len(same_spelling(character)) <= 2 * len(character.encode())

@@ -16,7 +16,7 @@ from hookgate.hooks.policies.injections.detector import find, highest
 from hookgate.hooks.policies.injections.policy import injections_policy
 from hookgate.hooks.policies.injections.rules import KINDS
 from hookgate.hooks.policy_environment import PolicyEnvironment
-from hookgate.hooks.session import CallState
+from hookgate.hooks.session import CallState, Steps
 
 Json = dict[str, Any]
 
@@ -365,3 +365,20 @@ def test_a_result_is_marked_and_noted_at_once_and_a_denied_one_is_not_shown() ->
     assert output.keys() == {"findings", "additionalContext", "tool_result"}
     denied = judged(ATTACK, spotlight="delimit", actions={"*": "deny"})
     assert "tool_result" not in denied["hookSpecificOutput"]
+
+
+async def test_long_results_are_judged_beside_other_calls() -> None:
+    """They take up to a millisecond for each KB, so those of one call must not stop all others."""
+    long_steps: list[Any] = []
+
+    class Noted(Steps):
+        async def run_long(self, step: Any, /, *args: Any) -> Any:
+            long_steps.append(step)
+            return await super().run_long(step, *args)
+
+    policy = injections_policy({}, PolicyEnvironment(PROJECT))
+    session = SessionContext("s", call_state=CallState(steps=Noted()))
+    for text in ("<a>", "<a>" * 2000):
+        event = {"hook_event_name": "AfterTool", "tool_name": "f", "tool_response": {"output": text}}
+        await policy(event, session)
+    assert len(long_steps) == 1

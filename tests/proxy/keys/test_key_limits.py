@@ -1,6 +1,7 @@
 """Limits and usage of issued keys, at a whole gateway."""
 
 import asyncio
+import json
 import sqlite3
 import threading
 import time
@@ -19,8 +20,9 @@ from support.gateway.keys import (
     key_header,
     key_table,
 )
+from support.gateway.life import until
 from support.gateway.loopback import listens
-from support.wire import HI, SSE, UNARY, ask, peer, post, spoken, sse
+from support.wire import HI, SSE, UNARY, ask, connected, ok, peer, post, request_bytes, spoken, sse
 
 from hookgate.hooks import CallEnd
 from hookgate.proxy.config import Config, StoreSettings
@@ -129,6 +131,94 @@ async def test_cost_is_limited_by_the_model_that_a_body_names(
         await gateway.keys.flush()
     with key_table(tmp_path) as table:
         assert table.usage()[id_of(key)].cost > 0.2
+
+
+COUNTED = {
+    **spoken("ok", finishReason="STOP"),
+    "usageMetadata": {"promptTokenCount": 3, "totalTokenCount": 5},
+}
+OPENAI_CHAT = "/v1beta/openai/chat/completions"
+CHAT_BODY = {"model": "gemini-2.5-flash", "messages": [{"role": "user", "content": "hi"}]}
+CHAT_ANSWER = {
+    "id": "c",
+    "object": "chat.completion",
+    "created": 1,
+    "model": "gemini-2.5-flash",
+    "choices": [{"index": 0, "message": {"role": "assistant", "content": "ok"}, "finish_reason": "stop"}],
+    "usage": {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5},
+}
+
+
+@pytest.mark.parametrize("hooks", [{}, {"BeforeModel": [listens([])]}], ids=["unread", "judged"])
+@pytest.mark.parametrize(
+    ("body", "answered", "factor"),
+    [
+        ({**HI, "serviceTier": "standard"}, {}, 1),
+        ({**HI, "serviceTier": "SERVICE_TIER_FLEX"}, {}, 1),
+        ({**HI, "serviceTier": "priority"}, {}, 2),
+        ({**HI, "service_tier": "SERVICE_TIER_PRIORITY"}, {}, 2),
+        ({**HI, "serviceTier": 3}, {}, 2),
+        ({**HI, "serviceTier": "priority"}, {"x-gemini-service-tier": "standard"}, 1),
+        (HI, {"x-gemini-service-tier": "priority"}, 2),
+        ({**CHAT_BODY, "service_tier": "default"}, {}, 1),
+        ({**CHAT_BODY, "service_tier": "priority"}, {}, 2),
+    ],
+)
+async def test_a_service_tier_that_costs_more_counts_more(
+    body: Any, answered: dict[str, str], factor: int, hooks: Any, tmp_path: Path
+) -> None:
+    path, document = (OPENAI_CHAT, CHAT_ANSWER) if "messages" in body else (UNARY, COUNTED)
+    answer = ok(json.dumps(document).encode(), **answered)
+    (tmp_path / "prices.toml").write_text(PRICES)
+    prices = read_prices(tmp_path / "prices.toml")
+    key, section = issue(tmp_path, scope=limited(cost=100)), {"file": tmp_path / "prices.toml"}
+    async with (
+        peer(answer) as upstream,
+        issuing_gateway(
+            tmp_path, hooks, upstream_url=upstream.url, known_prices=prices, prices=section
+        ) as gateway,
+    ):
+        assert (await post(gateway.url, path, body, key_header(key))).status == 200
+        await gateway.keys.flush()
+    with key_table(tmp_path) as table:
+        assert table.usage()[id_of(key)].cost == pytest.approx(factor * 0.5)
+
+
+async def test_a_tier_that_a_repeated_header_asks_for_counts(tmp_path: Path) -> None:
+    (tmp_path / "prices.toml").write_text(PRICES)
+    prices = read_prices(tmp_path / "prices.toml")
+    key, section = issue(tmp_path, scope=limited(cost=100)), {"file": tmp_path / "prices.toml"}
+    tiers = "".join(f"x-vertex-ai-llm-shared-request-type: {tier}\r\n" for tier in ("flex", "priority"))
+    head, _, body = request_bytes("POST", UNARY, json.dumps(HI).encode(), key_header(key)).partition(
+        b"\r\n\r\n"
+    )
+    async with (
+        peer(ok(json.dumps(COUNTED).encode())) as upstream,
+        issuing_gateway(tmp_path, upstream_url=upstream.url, known_prices=prices, prices=section) as gateway,
+    ):
+        async with connected(gateway.url) as client:
+            await client.write(head + b"\r\n" + tiers.encode() + b"\r\n" + body)
+            assert (await client.answer()).status == 200
+        await gateway.keys.flush()
+    with key_table(tmp_path) as table:
+        assert table.usage()[id_of(key)].cost == pytest.approx(1)
+
+
+async def test_what_is_held_of_a_limit_on_cost_is_that_of_the_service_tier(tmp_path: Path) -> None:
+    (tmp_path / "prices.toml").write_text(PRICES)
+    prices = read_prices(tmp_path / "prices.toml")
+    key, section = key_header(issue(tmp_path, scope=limited(cost=1500))), {"file": tmp_path / "prices.toml"}
+    stays = asyncio.Event()
+    async with (
+        peer(stays=stays) as upstream,
+        issuing_gateway(tmp_path, upstream_url=upstream.url, known_prices=prices, prices=section) as gateway,
+        asyncio.TaskGroup() as calls,
+    ):
+        calls.create_task(post(gateway.url, UNARY, {**HI, "serviceTier": "priority"}, key))
+        await until(lambda: upstream.heard)
+        refused = await post(gateway.url, UNARY, HI, key)
+        stays.set()
+    assert "1,639.20 are held" in refused.error["message"]
 
 
 async def test_a_caller_is_warned_before_a_limit_of_the_key_is_reached(tmp_path: Path) -> None:

@@ -36,8 +36,10 @@ class Prices:
     def knows(self, model: str) -> bool:
         return model in self.models
 
-    def cost(self, model: str, input_tokens: int, output_tokens: int, cached: int = 0) -> float | None:
-        return (input_tokens + output_tokens) / 1_000_000 if self.knows(model) else None
+    def cost(
+        self, model: str, input_tokens: int, output_tokens: int, cached: int = 0, *, priority: bool = False
+    ) -> float | None:
+        return (input_tokens + output_tokens) * (1 + priority) / 1_000_000 if self.knows(model) else None
 
 
 @dataclass

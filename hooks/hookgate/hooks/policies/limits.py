@@ -52,7 +52,8 @@ def expected_amounts(
     tokens = expected.input_tokens, expected.output_tokens
     cost = None
     if prices is not None and any(tokens):
-        cost = prices.cost(priced_model(prices, model, rerouted.get(model)), *tokens)
+        priced = priced_model(prices, model, rerouted.get(model))
+        cost = prices.cost(priced, *tokens, priority=expected.priority)
     return {"tokens": sum(tokens), "cost": cost or 0}
 
 

@@ -9,8 +9,14 @@ INVISIBLE = re.compile(
 """Characters that are not shown."""
 
 
+_LONG_LIGATURES = "\ufdfa\ufdfb"
+"""Characters that would become 18 and 8 of Arabic. All others become at most two for each of their bytes."""
+
+
 def same_spelling(text: str) -> str:
     """Return the text in the spelling in which texts are compared."""
     if not text.isascii():
+        for ligature in _LONG_LIGATURES:
+            text = text.replace(ligature, "")
         text = INVISIBLE.sub("", unicodedata.normalize("NFKC", text)).encode(errors="replace").decode()
     return text.casefold()

@@ -12,6 +12,7 @@ from hookgate.hooks.session import ExpectedUse
 from hookgate.proxy.calls.answer_reading import AnswerLease
 from hookgate.proxy.calls.judge import Judge, create_call_state
 from hookgate.proxy.calls.pacing import CallSteps
+from hookgate.proxy.calls.service_tiers import ANSWERED_TIER, asks_for_priority, is_priority
 from hookgate.proxy.calls.services import GatewayServices
 from hookgate.proxy.keys.callers import named_session
 from hookgate.proxy.observe import logs
@@ -58,6 +59,7 @@ class Call:
         self.observers: list[CallObserver] = []
         """Observers of the call's content. Usually empty."""
         self._admission: Admission | None = None
+        record.priority = asks_for_priority({}, request.headers)
         request.note_caller(self.caller.key, self.named_session or request.id)
         self.steps = CallSteps(request.body_worker, services.long_steps, services.slices, request.queue_key)
         """Runs the steps of this call."""
@@ -100,6 +102,7 @@ class Call:
         """
         body = await read_request(self.request, has_turns=has_turns)
         self._record_size()
+        self.record.priority = asks_for_priority(body, self.request.headers)
         return body
 
     async def read_data(self) -> bytes:
@@ -206,7 +209,9 @@ class Call:
             if isinstance(name := read(request, "cachedContent"), str):
                 self.cached_content = name
                 tokens += self.services.cached_tokens.get(name, 0)
-        return replace(expected, input_tokens=expected.input_tokens + tokens) if tokens else expected
+        if not (tokens or self.record.priority):
+            return expected
+        return replace(expected, input_tokens=expected.input_tokens + tokens, priority=self.record.priority)
 
     async def check_key_limits(self, model: str) -> None:
         """Check the limits of the caller's issued key for the next turn of a Live session.
@@ -247,13 +252,20 @@ class Call:
                     upstreams, self.record, method, route, self.steps.run, decompress=decompress
                 )
                 async with attempts.final_answer(headers, data) as answer, self._while_key_is_valid(answer):
+                    self._note_tier(answer)
                     yield answer
                 return
             with self.record.attempt() as attempt:
                 async with upstreams.exchange(
                     attempt, method, route, headers, data, decompress=decompress
                 ) as answer:
+                    self._note_tier(answer)
                     yield answer
+
+    def _note_tier(self, answer: UpstreamAnswer) -> None:
+        """Note the service tier in which the call is answered, which may be another one than was asked."""
+        if tier := answer.headers.get(ANSWERED_TIER):
+            self.record.priority = is_priority(tier)
 
     @asynccontextmanager
     async def _while_key_is_valid(self, answer: UpstreamAnswer) -> AsyncIterator[None]:

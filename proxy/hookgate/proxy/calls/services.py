@@ -175,7 +175,8 @@ class GatewayServices:
         if not self.prices:
             return None
         model = priced_model(self.prices, record.model, record.answered_by)
-        return self.prices.cost(model, used.input_tokens, used.output_tokens, used.cached_tokens)
+        tokens = used.input_tokens, used.output_tokens, used.cached_tokens
+        return self.prices.cost(model, *tokens, priority=record.priority)
 
     async def receipt_for(self, receipt_id: str, key: str) -> JsonObject | None:
         """Return a receipt of a key, or None. It may be one of another gateway with the same audit."""

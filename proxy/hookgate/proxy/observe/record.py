@@ -336,6 +336,8 @@ class CallRecord:
     settled_usage: Usage = NO_USAGE
     """The part of both that policies have counted while the call was running."""
     cost: float | None = None
+    priority: bool = False
+    """Whether the call is of the service tier `priority`: as the answer says, or else as the request asks."""
     upload: JsonObject | None = None
     """What was uploaded: its type, whether hooks judged it, and the position and number of its bytes."""
     live: dict[str, int] = field(default_factory=dict)

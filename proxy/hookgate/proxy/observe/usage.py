@@ -196,14 +196,18 @@ class _File(_Table):
     currency: Annotated[str, Field(min_length=1, max_length=16)]
     date: Annotated[str, Field(max_length=32)] | None = None
     source: Annotated[str, Field(max_length=200)] | None = None
+    priority: Annotated[float, Field(ge=1, allow_inf_nan=False)] = 2.0
     models: Annotated[dict[str, _Model], Field(min_length=1)]
 
 
 class Prices:
     """A price table, with the currency of its prices and, if it is known, their date."""
 
-    def __init__(self, currency: str, models: Mapping[str, _Model], date: str | None = None) -> None:
-        self.currency, self.date, self._models = currency, date, models
+    def __init__(
+        self, currency: str, models: Mapping[str, _Model], date: str | None = None, priority: float = 2.0
+    ) -> None:
+        """`priority` is the factor of all prices in the service tier of that name."""
+        self.currency, self.date, self._models, self._priority = currency, date, models, priority
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -214,16 +218,19 @@ class Prices:
         """Return True if there is a price for the model."""
         return self._price(model) is not None
 
-    def cost(self, model: str, input_tokens: int, output_tokens: int, cached: int = 0) -> float | None:
+    def cost(
+        self, model: str, input_tokens: int, output_tokens: int, cached: int = 0, *, priority: bool = False
+    ) -> float | None:
         """Return the cost of a call, or None if the model has no price.
 
         `input_tokens` are all tokens of the prompt, of which `cached` came from a cache. `output_tokens` are
-        all tokens of the answer, including thoughts.
+        all tokens of the answer, including thoughts. `priority` says that the call is of that service tier.
         """
         price = self._price(model)
         if price is None:
             return None
-        return price.tier(input_tokens).cost(input_tokens, output_tokens, min(cached, input_tokens))
+        cost = price.tier(input_tokens).cost(input_tokens, output_tokens, min(cached, input_tokens))
+        return cost * self._priority if priority else cost
 
     def _price(self, model: str) -> _Model | None:
         return next((price for glob, price in self._models.items() if fnmatchcase(model, glob)), None)
@@ -261,7 +268,7 @@ def read_prices(path: Path | None) -> Prices:
         file = _File.model_validate_json(json.dumps(document, default=str), strict=True)
     except ValidationError as error:
         raise ConfigError(list(_located_errors(path, text, error))) from None
-    return Prices(file.currency, file.models, file.date)
+    return Prices(file.currency, file.models, file.date, file.priority)
 
 
 def _located_errors(path: Path, text: str, error: ValidationError) -> Iterator[str]:

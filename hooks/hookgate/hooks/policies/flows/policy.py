@@ -75,14 +75,17 @@ class _Flows:
                 said = session.call_state.user_text
                 text = str(event.get("prompt") or "") if said is None else said
                 if text:
-                    facts, orders = await steps.run(_facts_of_prompt, text)
+                    facts, orders = await steps.run_on_texts(text, _facts_of_prompt, text)
                     await self._states.add(session, notes, note_of((), facts, orders, begins_turn=True))
             case "AfterTool":
                 if not (labels := self._labels(name, arguments)):
                     return None
                 state = await self._states.get(session, notes)
                 response = event.get("tool_response")
-                marks, facts, orders = await steps.run(_read_result, labels, arguments, response, state)
+                read = [arguments, response]
+                marks, facts, orders = await steps.run_on_texts(
+                    read, _read_result, labels, arguments, response, state
+                )
                 if state.adds(marks, facts, orders):
                     note = note_of(marks, facts - state.facts, orders - state.orders)
                     await self._states.add(session, notes, note)
@@ -93,7 +96,7 @@ class _Flows:
                 if sinks:
                     state = await self._states.get(session, notes)
                     call = _Call(name, _with_originals(arguments, session.call_state), state)
-                    return await steps.run(self._decide, call, sinks)
+                    return await steps.run_on_texts(arguments, self._decide, call, sinks)
         return None
 
     def _labels(self, name: str, arguments: Any) -> "_Labels | None":

@@ -4,8 +4,9 @@ It only grows, and it is the union of the session's notes. Where something may b
 not fit or a result had too many facts, the answer is the safe one: a label came, a value was not given.
 """
 
+import struct
 from collections import OrderedDict
-from collections.abc import Collection, Iterable, Set
+from collections.abc import Collection, Iterable, Sequence, Set
 from dataclasses import dataclass, field
 
 from hookgate.hooks.session import SessionContext
@@ -17,6 +18,11 @@ _FACT, _ORDER = 8, 4
 """The bytes of a fact, and of one about orders, of which there are many."""
 _MAX_KNOWN = 1_000_000
 """Facts of all sessions that a policy remembers; those of others are read again."""
+_LONG_NOTES = 16 * 1024
+"""Bytes of notes that are read in less than a millisecond. More are read in a thread: they may be all that a
+session has, for a call of any size."""
+_READ_AT_ONCE = 16 * 1024
+"""Bytes of facts that are read without letting other threads run."""
 
 USER = "user"
 TOOL = "trusted"
@@ -88,8 +94,8 @@ class FlowState:
             if mark.boundless:
                 self._boundless.add(mark.label)
         end = int(count) * _FACT
-        self.facts.update(int.from_bytes(body[at : at + _FACT]) for at in range(0, end, _FACT))
-        self.orders.update(int.from_bytes(body[at : at + _ORDER]) for at in range(end, len(body), _ORDER))
+        _read_into(self.facts, body[:end], "Q")
+        _read_into(self.orders, body[end:], "I")
 
     @property
     def size(self) -> int:
@@ -121,6 +127,21 @@ class FlowState:
         )
 
 
+def _read_into(facts: set[int], data: bytes, kind: str) -> None:
+    """Add the facts in a part of a note, which have the format `kind` of the module struct."""
+    for start in range(0, len(data), _READ_AT_ONCE):
+        part = data[start : start + _READ_AT_ONCE]
+        facts.update(struct.unpack(f">{len(part) // struct.calcsize(kind)}{kind}", part))
+
+
+def _state_of(notes: Sequence[bytes]) -> FlowState:
+    """Return the state of a session with these notes."""
+    state = FlowState()
+    for note in notes:
+        state.add(note)
+    return state
+
+
 def note_of(
     marks: Iterable[Mark], facts: Collection[int], orders: Iterable[int] = (), *, begins_turn: bool = False
 ) -> bytes:
@@ -149,10 +170,16 @@ class FlowStates:
             new = await notes.read(key, _NAME, since)
             if known is self._states.get(key) and (known is None or known.position == since):
                 break  # otherwise another call has read the same notes meanwhile
-        state = FlowState() if known is None or new.is_whole else known
-        before = 0 if known is None else known.size
-        for note in new.added:
-            state.add(note)
+        if known is not None and not new.is_whole:
+            before, state = known.size, known
+            for note in new.added:
+                state.add(note)
+        else:
+            is_long = sum(map(len, new.added)) > _LONG_NOTES
+            run = session.call_state.steps.run_long if is_long else session.call_state.steps.run
+            state = await run(_state_of, new.added)
+            replaced = self._states.get(key)  # perhaps by another call that has read the same notes
+            before = 0 if replaced is None else replaced.size
         state.position, state.is_full = new.position, new.is_full
         self._states[key] = state
         self._states.move_to_end(key)

@@ -43,7 +43,8 @@ class _Injections:
         way = self._options.spotlight
         spotlight = Spotlight(way, self._key, session) if way else None
         if event["hook_event_name"] == "AfterTool":
-            return await state.steps.run(self._judge_result, event, tuple(state.tool_names), spotlight)
+            response, tools = event.get("tool_response"), tuple(state.tool_names)
+            return await state.steps.run_on_texts(response, self._judge_result, event, tools, spotlight)
         if spotlight is None or not state.runs_model:
             return None
         request = event["llm_request"]
