@@ -20,7 +20,6 @@ from hookgate.proxy.calls.answer_stages import EDIT_NOT_JSON
 from hookgate.proxy.calls.judge import Judge
 from hookgate.proxy.calls.pieces import Piece
 from hookgate.proxy.calls.screen_stage import ScreenStage
-from hookgate.proxy.calls.tools import ToolGate
 from hookgate.proxy.calls.window_stage import WindowStage
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.observe.record import CallRecord
@@ -456,19 +455,10 @@ async def test_many_pieces_that_a_screen_has_held_are_judged_in_a_thread(
     assert (screen.threads[-1] != threading.get_ident()) is in_thread
 
 
-class OpenGate:
-    """A gate that judges every event."""
-
-    agent_has_call = False
-
-    def note_if_text(self, body: dict[str, Any]) -> bool:
-        return False
-
-
 CALL_PIECE = {"candidates": [{"content": {"parts": [{"functionCall": {"willContinue": True}}]}}]}
 STAGES: list[tuple[Any, dict[str, Any]]] = [
     (
-        lambda: answer_stages.GateStage(cast(ToolGate, OpenGate()), JUDGE.session.call_state.steps),
+        lambda: answer_stages.WholeCallsStage(JUDGE.session.call_state.steps),
         CALL_PIECE,
     ),
     (lambda: answer_stages.TurnEndStage(cast(Any, None), None), spoken("", finishReason="STOP")),
