@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
 from hookgate.hooks import AfterModel
-from hookgate.hooks.session import Steps
 from hookgate.proxy.calls.answer_reading import MAX_ANSWER, unreadable_answer
 from hookgate.proxy.calls.endings import AskAgain, Ended
 from hookgate.proxy.calls.pacing import CallSteps
