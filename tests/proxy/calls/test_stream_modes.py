@@ -470,6 +470,46 @@ STAGES: list[tuple[Any, dict[str, Any]]] = [
 ]
 
 
+class CountedBytes(bytes):
+    """Bytes of a frame that count how often their length is asked for."""
+
+    asked = 0
+
+    def __len__(self) -> int:
+        CountedBytes.asked += 1
+        return super().__len__()
+
+
+async def _left_alone(pieces: list[Piece]) -> list[Piece]:
+    return pieces
+
+
+HOLDING = [
+    *STAGES,
+    (lambda: ScreenStage(Collecting(), JUDGE), spoken("a")),
+    (lambda: WindowStage(_left_alone, 100), spoken("a")),
+]
+
+
+@pytest.mark.parametrize(
+    ("make", "event"),
+    HOLDING,
+    ids=["calls in pieces", "end of turn", "JSON", "complete", "screen", "window"],
+)
+async def test_the_size_of_what_is_held_costs_the_same_however_much_it_is(
+    make: Any, event: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is asked for after each read, so that many small events would cost their number squared."""
+    monkeypatch.setattr(CountedBytes, "asked", 0)
+    stage, adapter = make(), ADAPTERS["generate_content"]()
+    for number in range(1, 51):
+        assert await stage.feed([Piece(Frame(CountedBytes(b"abc"), b""), event, event, adapter)]) == []
+        assert stage.held_bytes() == 3 * number
+    assert 50 <= CountedBytes.asked <= 150
+    await stage.abandon()
+    assert stage.held_bytes() == 0
+
+
 @pytest.mark.parametrize(
     ("make", "event"), STAGES, ids=["calls in pieces", "end of turn", "JSON", "complete"]
 )
