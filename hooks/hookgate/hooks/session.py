@@ -182,6 +182,8 @@ class CallState:
     user_text: str | None = None
     """What the user certainly wrote of the turn that is judged now, or None if that is not known better than
     from the prompt. The rest may be what a tool returned, or an agent's own question."""
+    tool_names: Sequence[str] = ()
+    """The names of the functions that the request declares, while its tool results are judged; else empty."""
     cut_off: bool = False
     """Whether the answer has ended prematurely, so that its texts may end in the middle of a secret."""
     answered_by: str = ""

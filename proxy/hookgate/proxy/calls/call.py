@@ -51,7 +51,7 @@ class Call:
         self.caller = services.callers.caller_for(route, request.headers, issued)
         self.named_session = named_session(route, request.headers)
         """The session name in the path or header; empty if there is none."""
-        self.earlier: StoredInteraction | None = None
+        self.earlier_interaction: StoredInteraction | None = None
         """The interaction that the call continues or reads, as far as it is known."""
         self.cached_content = ""
         """The name of the cached contents to which the request refers."""
@@ -157,7 +157,8 @@ class Call:
         self.note_session(session)
         if self.services.audit is not None:
             self.services.audit.queue_start(self.record)
-        return Judge.of_call(engine, self.record, session, body), open_session
+        approvals = self.services.approvals
+        return Judge.of_call(engine, self.record, session, body, approvals), open_session
 
     def _describe(
         self, body: JsonObject, name: str, generates: bool
@@ -170,7 +171,7 @@ class Call:
         state.steps, state.rerouted, state.model = self.steps, self.services.rerouted, self.record.model
         if generates:
             state.expected = self._with_stored(state.expected, [body])
-        earlier_session = "" if self.earlier is None else self.earlier.session
+        earlier_session = "" if self.earlier_interaction is None else self.earlier_interaction.session
         session = caller.in_session(name or earlier_session or caller.conversation_id(contents), state)
         if name:
             return session, None
@@ -200,7 +201,7 @@ class Call:
 
     def _with_stored(self, expected: ExpectedUse, requests: Sequence[JsonObject]) -> ExpectedUse:
         """Add the tokens of what the API has stored and the requests refer to, as far as they are known."""
-        tokens = 0 if self.earlier is None else self.earlier.tokens
+        tokens = 0 if self.earlier_interaction is None else self.earlier_interaction.tokens
         for request in requests:
             if isinstance(name := read(request, "cachedContent"), str):
                 self.cached_content = name

@@ -141,6 +141,12 @@ COMMANDS = (
         "hookgate.proxy.cli.alerts:add_alerts",
     ),
     Command(
+        "approvals",
+        "list the tool calls that wait for a person, and decide about them",
+        "hookgate.proxy.cli.approvals:run_approvals",
+        "hookgate.proxy.cli.approvals:add_approvals",
+    ),
+    Command(
         "exports",
         "list the exports of the audit, and try one",
         "hookgate.proxy.cli.exports:run_exports",

@@ -398,20 +398,20 @@ def _plain_part(body: JsonObject) -> tuple[int, JsonObject] | None:
 def _grounding(redaction: Redaction, value: Any, scope: Scope) -> Any:
     handlers: Mapping[str, Handler] = {
         "searchEntryPoint": _entry_point,
-        "groundingChunks": each_item(partial(_chunk, scope=scope)),
+        "groundingChunks": each_item(partial(_grounding_chunk, scope=scope)),
     }
     return redacted_fields(redaction, value, scope, handlers)
 
 
-def _chunk(redaction: Redaction, value: Any, scope: Scope) -> Any:
-    return redacted_fields(redaction, value, scope, {"maps": _place})
+def _grounding_chunk(redaction: Redaction, value: Any, scope: Scope) -> Any:
+    return redacted_fields(redaction, value, scope, {"maps": _map_place})
 
 
-def _place(redaction: Redaction, value: Any, scope: Scope) -> Any:
-    return redacted_fields(redaction, value, scope, {"uri": _place_link})
+def _map_place(redaction: Redaction, value: Any, scope: Scope) -> Any:
+    return redacted_fields(redaction, value, scope, {"uri": _map_link})
 
 
-def _place_link(redaction: Redaction, value: Any, scope: Scope) -> Any:
+def _map_link(redaction: Redaction, value: Any, scope: Scope) -> Any:
     """Redact the link to a place. Its number may be like that of a card, but is longer than most of these."""
     if scope not in redaction.scopes or (isinstance(value, str) and _LINK_TO_PLACE.fullmatch(value)):
         return value
@@ -468,45 +468,52 @@ class Outbox:
         self._texts[place] = self._texts.get(place, "") + text
 
     def pop_ready(self) -> list[tuple[int, JsonObject]]:
-        """Return the events that can be released now, by number."""
+        """Return what can be released now, by the numbers of the events.
+
+        These are the events of which all text is decided, and the decided text of the next one.
+        """
         out: list[tuple[int, JsonObject]] = []
-        while self._events:
-            event = self._events[0]
-            undecided = any(self._is_undecided(place) for place in event.text_keys)
-            if not undecided and self._forget_if_unchanged(event):
-                self._events.popleft()
-                out.append((event.number, event.original))
-                continue
-            if undecided and not event.may_be_split:
-                break
-            if not undecided:
-                self._events.popleft()
-            if undecided or not (event.partly_released and self._move_to_next(event)):
-                body = without(self._take_body(event), _ID) if undecided else self._take_body(event)
-                if not (event.may_be_split and _is_empty(body)) or body is event.original:
-                    out.append((event.number, body))
-                    event.partly_released = True
-            if undecided:
-                break
-            for place in event.text_keys:
-                del self._text_keys[place]
+        while self._events and not self._has_undecided(self._events[0]):
+            out += self._release(self._events.popleft())
+        if self._events and self._events[0].may_be_split:
+            out += self._release_decided(self._events[0])
         return out
 
-    def _forget_if_unchanged(self, event: OutgoingEvent) -> bool:
-        """Return whether an event consists of one text, none of which was replaced or released before.
+    def _has_undecided(self, event: OutgoingEvent) -> bool:
+        return any(self._is_undecided(place) for place in event.text_keys)
 
-        Its text is then forgotten.
-        """
+    def _release(self, event: OutgoingEvent) -> list[tuple[int, JsonObject]]:
+        """Return an event of which all text is decided, or nothing if the next event takes the rest of it."""
+        if self._is_unchanged(event):
+            self._forget(event)
+            return [(event.number, event.original)]
+        moved = event.partly_released and self._move_to_next(event)
+        body = event.original if moved else self._take_body(event)
+        self._forget(event)
+        return [(event.number, body)] if not moved and _is_sent(event, body) else []
+
+    def _release_decided(self, event: OutgoingEvent) -> list[tuple[int, JsonObject]]:
+        """Return the decided text of an event, without its ID: that is sent with the rest."""
+        body = without(self._take_body(event), _ID)
+        if not _is_sent(event, body):
+            return []
+        event.partly_released = True
+        return [(event.number, body)]
+
+    def _is_unchanged(self, event: OutgoingEvent) -> bool:
+        """Return whether an event consists of one text, none of which was replaced or released before."""
         if event.body is not event.original or event.partly_released or len(event.text_keys) != 1:
             return False
         if len(event.unreleased_parts) != 1 or len(event.unreleased_parts[0]) != 1:
             return False
         place, part = event.unreleased_parts[0][0]
-        if place not in event.text_keys or self._texts.get(place, "") != part["text"]:
-            return False
-        self._texts.pop(place, None)
-        del self._text_keys[place]
-        return True
+        return place in event.text_keys and self._texts.get(place, "") == part["text"]
+
+    def _forget(self, event: OutgoingEvent) -> None:
+        """Forget the texts of an event that was released."""
+        for place in event.text_keys:
+            del self._text_keys[place]
+            self._texts.pop(place, None)
 
     def _is_undecided(self, place: PartPlace) -> bool:
         return self._is_text_undecided(place, self._text_keys[place])
@@ -590,6 +597,11 @@ def _source(event: OutgoingEvent, part: JsonObject) -> TextSource:
 def _is_bare(part: JsonObject) -> bool:
     """Return whether a part contains only text or a thought, without a signature or a call."""
     return "text" in part and part.keys() <= _BARE
+
+
+def _is_sent(event: OutgoingEvent, body: JsonObject) -> bool:
+    """Return whether what was released of an event is sent: clients need no events without content."""
+    return body is event.original or not (event.may_be_split and _is_empty(body))
 
 
 def _is_empty(body: JsonObject) -> bool:

@@ -199,9 +199,9 @@ class TextRedactor:
         undecided = until
         while finding := next_finding(at, until):
             if finding.gives_way and until < finding.end and not final:
-                until = finding.begin  # another one may begin in it
+                until = finding.match_begin  # another one may begin in it
                 break
-            for inner in self._scanner.within(seen, finding.begin, finding.start):
+            for inner in self._scanner.within(seen, finding.match_begin, finding.start):
                 at = self._put(fragments, data, at, inner)
             at = self._put(fragments, data, at, finding)
             if at > until:  # the match covers undecided text: check what is undecided after it
@@ -299,7 +299,7 @@ class _Sections:
         What is before `at` no longer counts as the beginning of a section.
         """
         found = [self._next_in(begin, end, at, until) for begin, end in self._next]
-        return min(filter(None, found), key=lambda each: (each.begin, -each.end), default=None)
+        return min(filter(None, found), key=lambda each: (each.match_begin, -each.end), default=None)
 
     def _next_in(self, begin: int, end: int, at: int, until: int) -> Finding | None:
         if 0 < begin < at or begin >= until or end <= at:
@@ -307,7 +307,7 @@ class _Sections:
         if begin:  # what begins later has the same text before it in the section from the beginning
             until = min(until, begin + LONGEST_ESCAPE + 1)
         finding, searched = self._next[begin, end]
-        if searched < until or (finding and finding.begin < at):
+        if searched < until or (finding and finding.match_begin < at):
             part = self._scanner.next(self._seen[begin:end], max(at - begin, 0), min(until, end) - begin)
             finding = part and part.moved(begin)
             self._next[begin, end] = finding, until
