@@ -122,6 +122,12 @@ def test_an_envelope_without_a_request_is_refused_with_its_place(body: Json, pla
     assert refusal.value.path == place
 
 
+@pytest.mark.parametrize("field", ["candidates", "promptFeedback", "prompt_feedback", "error"])
+def test_nothing_that_hooks_judge_stands_beside_a_response(field: str) -> None:
+    with pytest.raises(BodyError, match="it stands beside"):
+        unwrap_response({**wrap_response(text_response("hi")), field: []})
+
+
 @pytest.mark.parametrize("body", [{"error": {"code": 429}}, {"response": None, "traceId": "t"}, {}])
 def test_an_answer_without_a_response_passes_as_it_is(body: Json) -> None:
     assert unwrap_response(body) is body

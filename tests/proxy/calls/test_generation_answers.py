@@ -208,14 +208,8 @@ async def test_an_error_does_not_smuggle_an_answer_past_the_hooks(target: str, s
     hooks = {"AfterModel": [runs(hide, stream=stream)]}
     async with peer(ok(body)) as upstream, gateway_before(upstream.url, hooks) as url:
         answer = await post(url, target, request)
-    if not target.startswith(WRAPPED):  # clients differ in which of both they show
-        assert (answer.status, b"secret" in answer.body) == (502, False)
-        return
-    assert answer.status == 200
-    [judged] = bodies(answer, target)
-    assert judged["error"] == ERROR
-    response = judged.get("response", judged)
-    assert response["candidates"][0]["content"]["parts"] == [{"text": "a ******"}]
+    # Clients differ in which of both they show.
+    assert (answer.status, b"secret" in answer.body) == (502, False)
 
 
 @EVERY_WAY

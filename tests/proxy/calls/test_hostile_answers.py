@@ -614,6 +614,49 @@ async def test_a_response_that_cannot_be_judged_or_asked_again_is_refused(output
     assert (answer.status, answer.error["details"][0]["reason"]) == (502, "UPSTREAM_UNREADABLE")
 
 
+def called(**call: Any) -> dict[str, Any]:
+    """An event with a function call, or a piece of one."""
+    return {"candidates": [{"content": {"role": "model", "parts": [{"functionCall": call}]}}]}
+
+
+def continued(path: str, value: Any, **more: Any) -> dict[str, Any]:
+    """An event with a piece of an argument, after which more follows."""
+    piece = {"jsonPath": path, "stringValue": value, **more}
+    return called(partialArgs=[piece], willContinue=True)
+
+
+BEGUN = called(name="run", willContinue=True)
+IN_CALLS = {
+    "another spelling of the path": [BEGUN, continued("$.a", HALVES[0]), continued("a", HALVES[1])],
+    "quoted names": [BEGUN, continued("$['a']", HALVES[0]), continued("$['b']", HALVES[1])],
+    "a number and a text": [
+        BEGUN,
+        called(partialArgs=[{"jsonPath": "$.a", "numberValue": 411111}], willContinue=True),
+        continued("$.a", "1111111111"),
+    ],
+    "a piece after the end": [
+        called(name="run", partialArgs=[{"jsonPath": "$.a", "stringValue": HALVES[0], "willContinue": True}]),
+        continued("$.a", HALVES[1]),
+    ],
+    "another call in between": [
+        BEGUN,
+        continued("$.a", HALVES[0]),
+        called(name="run", args={"a": "b"}),
+        continued("$.a", HALVES[1]),
+    ],
+}
+"""Calls in pieces that AI SDK puts together to a call with a secret."""
+
+
+@pytest.mark.parametrize("name", IN_CALLS)
+async def test_clients_put_no_arguments_together_that_hooks_have_not_judged_so(name: str) -> None:
+    stream = b"".join(sse(*IN_CALLS[name], called(), spoken("", finishReason="STOP")))
+    async with peer(STREAM_HEAD + stream) as upstream, gateway_before(upstream.url, REDACT) as url:
+        answer = await post(url, SSE, HI)
+    assert b"jsonPath" not in answer.body
+    assert SECRET.encode() not in answer.body
+
+
 # ---- charsets
 
 UTF7_TYPE = "; charset=utf-7"

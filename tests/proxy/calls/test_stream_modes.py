@@ -20,7 +20,6 @@ from hookgate.proxy.calls.answer_stages import EDIT_NOT_JSON
 from hookgate.proxy.calls.judge import Judge
 from hookgate.proxy.calls.pieces import Piece
 from hookgate.proxy.calls.screen_stage import ScreenStage
-from hookgate.proxy.calls.tools import ToolGate
 from hookgate.proxy.calls.window_stage import WindowStage
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.observe.record import CallRecord
@@ -456,19 +455,10 @@ async def test_many_pieces_that_a_screen_has_held_are_judged_in_a_thread(
     assert (screen.threads[-1] != threading.get_ident()) is in_thread
 
 
-class OpenGate:
-    """A gate that judges every event."""
-
-    agent_has_call = False
-
-    def note_if_text(self, body: dict[str, Any]) -> bool:
-        return False
-
-
 CALL_PIECE = {"candidates": [{"content": {"parts": [{"functionCall": {"willContinue": True}}]}}]}
 STAGES: list[tuple[Any, dict[str, Any]]] = [
     (
-        lambda: answer_stages.GateStage(cast(ToolGate, OpenGate()), JUDGE.session.call_state.steps),
+        lambda: answer_stages.WholeCallsStage(JUDGE.session.call_state.steps),
         CALL_PIECE,
     ),
     (lambda: answer_stages.TurnEndStage(cast(Any, None), None), spoken("", finishReason="STOP")),
@@ -478,6 +468,46 @@ STAGES: list[tuple[Any, dict[str, Any]]] = [
     ),
     (lambda: answer_stages.CompleteStage(cast(Any, None)), spoken("a")),
 ]
+
+
+class CountedBytes(bytes):
+    """Bytes of a frame that count how often their length is asked for."""
+
+    asked = 0
+
+    def __len__(self) -> int:
+        CountedBytes.asked += 1
+        return super().__len__()
+
+
+async def _left_alone(pieces: list[Piece]) -> list[Piece]:
+    return pieces
+
+
+HOLDING = [
+    *STAGES,
+    (lambda: ScreenStage(Collecting(), JUDGE), spoken("a")),
+    (lambda: WindowStage(_left_alone, 100), spoken("a")),
+]
+
+
+@pytest.mark.parametrize(
+    ("make", "event"),
+    HOLDING,
+    ids=["calls in pieces", "end of turn", "JSON", "complete", "screen", "window"],
+)
+async def test_the_size_of_what_is_held_costs_the_same_however_much_it_is(
+    make: Any, event: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is asked for after each read, so that many small events would cost their number squared."""
+    monkeypatch.setattr(CountedBytes, "asked", 0)
+    stage, adapter = make(), ADAPTERS["generate_content"]()
+    for number in range(1, 51):
+        assert await stage.feed([Piece(Frame(CountedBytes(b"abc"), b""), event, event, adapter)]) == []
+        assert stage.held_bytes() == 3 * number
+    assert 50 <= CountedBytes.asked <= 150
+    await stage.abandon()
+    assert stage.held_bytes() == 0
 
 
 @pytest.mark.parametrize(

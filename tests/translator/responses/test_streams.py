@@ -167,6 +167,17 @@ def test_a_piece_of_a_text_has_the_id_of_its_item_because_clients_leave_out_othe
     assert events_of(streamed(sse(changed))) == events_of(streamed(sse(events)))
 
 
+LOGPROB = {"token": "a", "logprob": -1.0}
+
+
+@pytest.mark.parametrize("tokens", [[{}], [None], [LOGPROB], [{**LOGPROB, "top_logprobs": [{"token": "a"}]}]])
+def test_a_piece_of_a_text_has_no_logprobs_for_which_clients_leave_it_out(tokens: list[Any]) -> None:
+    events = whole(text_events(["a", "b"]))
+    at = next(n for n, event in enumerate(events) if event["type"].endswith("text.delta"))
+    changed = [*events[:at], {**events[at], "logprobs": tokens}, *events[at + 1 :]]
+    assert events_of(streamed(sse(changed))) == events_of(streamed(sse(events)))
+
+
 def test_an_item_without_an_id_gets_one() -> None:
     events, item = text_events(["a"])
     bare = json.loads(json.dumps(whole((events, item))))

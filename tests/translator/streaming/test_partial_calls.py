@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hookgate.translator import BodyError
 from hookgate.translator.streaming.partial_calls import UnfinishedCalls, with_whole_calls
 
 Json = dict[str, Any]
@@ -89,6 +90,9 @@ def test_assembled_arguments_are_those_that_were_cut(stream: tuple[Json, list[Js
         [{"jsonPath": "$.a" + "[0]" * 99, "stringValue": "a"}],
         [{"jsonPath": "$.a", "stringValue": "a", "numberValue": 1}],
         [{"jsonPath": "$.a", "numberValue": True}],
+        [{"jsonPath": "a", "stringValue": "a"}],
+        [{"jsonPath": "$.a", "stringValue": "a"}, {"jsonPath": "$.a[]"}],
+        [{"jsonPath": "$.a[]", "stringValue": "a"}],
         [{"jsonPath": "$.a", "stringValue": 1}],
         [{"jsonPath": "$.a", "numberValue": 1}, {"jsonPath": "$.a", "numberValue": 2}],
         [{"jsonPath": "$.a", "numberValue": 1}, {"jsonPath": "$.a", "stringValue": "b"}],
@@ -97,7 +101,7 @@ def test_assembled_arguments_are_those_that_were_cut(stream: tuple[Json, list[Js
         ["text"],
     ],
 )
-def test_arguments_that_are_not_clear_stay_in_pieces(pieces: list[Any]) -> None:
+def test_arguments_that_are_not_clear_are_refused(pieces: list[Any]) -> None:
     events = [
         event({"functionCall": {"name": "f", "partialArgs": [piece], "willContinue": True}})
         for piece in pieces[:1]
@@ -106,8 +110,21 @@ def test_arguments_that_are_not_clear_stay_in_pieces(pieces: list[Any]) -> None:
         event({"functionCall": {"partialArgs": [piece], "willContinue": True}}) for piece in pieces[1:]
     ]
     events.append(event({"functionCall": {}}))
-    new = with_whole_calls(events)
-    assert all(before is after for before, after in zip(events, new, strict=True))
+    with pytest.raises(BodyError, match="cannot be put together"):
+        with_whole_calls(events)
+
+
+@pytest.mark.parametrize(
+    ("pieces", "arguments"),
+    [
+        ([{"jsonPath": "$.a[]"}], {"a": []}),
+        ([{"jsonPath": "$.a[0]", "numberValue": 1}, {"jsonPath": "$.a[]"}], {"a": [1]}),
+        ([{"jsonPath": "$.a[0][]"}, {"jsonPath": "$.a[0][]"}, {"jsonPath": "$.a[]"}], {"a": [[]]}),
+    ],
+)
+def test_the_end_of_a_list_is_a_piece(pieces: list[Json], arguments: Json) -> None:
+    [new] = with_whole_calls([event({"functionCall": {"name": "f", "partialArgs": pieces}})])
+    assert new == event({"functionCall": {"name": "f", "args": arguments}})
 
 
 def test_calls_of_several_candidates_are_kept_apart() -> None:

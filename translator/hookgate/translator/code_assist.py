@@ -43,9 +43,12 @@ def enveloped_session(body: JsonObject) -> str:
 def unwrap_response(body: JsonObject) -> JsonObject:
     """Return the GenerateContentResponse of an envelope, or the body itself if it has none, as in errors.
 
-    Raises BodyError if a response is not where clients look for it.
+    Raises BodyError if a response is not where clients look for it, or if there is another one, or an error,
+    beside it, which hooks would not see.
     """
     if _is_wrapped(body):
+        if not body.keys().isdisjoint(_NOT_BESIDE):
+            raise BodyError("response", "it stands beside fields of another response, or an error")
         response: JsonObject = body["response"]
         return response
     if not body.keys().isdisjoint(_OF_RESPONSE):
@@ -67,6 +70,9 @@ def wrap_response(inner: JsonObject) -> JsonObject:
 
 _OF_RESPONSE = frozenset({"candidates", "promptFeedback", "prompt_feedback"})
 """The fields of a response, in which clients of Code Assist do not look outside of the envelope."""
+
+_NOT_BESIDE = _OF_RESPONSE | {"error"}
+"""The fields that an envelope with a response must not have."""
 
 
 def _is_wrapped(body: JsonObject) -> bool:

@@ -31,6 +31,7 @@ from hookgate.proxy.calls.answer_stages import (
     ObserverStage,
     OriginalStage,
     TurnEndStage,
+    WholeCallsStage,
 )
 from hookgate.proxy.calls.citation_stage import CitationStage, CitedTexts
 from hookgate.proxy.calls.endings import Ended, Instead, as_value
@@ -297,6 +298,8 @@ class AnswerPipeline:
         """Set the stages of the answer, in order. A whole answer is a stream of one piece."""
         edits = hook_stages or self._judge.session.call_state.client_filters
         self._cited = CitedTexts() if edits and not is_whole else None
+        if self._adapter.is_native and (edits or self._gate is not None):
+            self._stages.append(WholeCallsStage(self._steps))  # other dialects' calls are whole
         original = OriginalStage() if hook_stages and self._judge.requires_json else None
         if original is not None:
             self._stages.append(original)
@@ -304,7 +307,7 @@ class AnswerPipeline:
         if original is not None:
             self._stages.append(JsonStage(original, self._steps))
         if self._gate is not None:
-            self._stages.append(GateStage(self._gate, self._steps))
+            self._stages.append(GateStage(self._gate))
         if self._turn_end is not None:
             self._stages.append(TurnEndStage(self._turn_end, self._gate))
         if self._kept is not None:

@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
 from hookgate.hooks import AfterModel
-from hookgate.hooks.session import Steps
 from hookgate.proxy.calls.answer_reading import MAX_ANSWER, unreadable_answer
 from hookgate.proxy.calls.endings import AskAgain, Ended
 from hookgate.proxy.calls.pacing import CallSteps
@@ -28,9 +27,10 @@ from hookgate.proxy.calls.session_events import TurnEndEvents
 from hookgate.proxy.calls.tools import ToolGate
 from hookgate.proxy.errors import policy_denied
 from hookgate.proxy.observe.content import CallObserver
-from hookgate.translator import join_events
+from hookgate.translator import BodyError, join_events
 from hookgate.translator.fields import JsonObject, read_list, same_items, without, write
 from hookgate.translator.response import is_json_answer
+from hookgate.translator.streaming.events import only_text
 from hookgate.translator.streaming.partial_calls import UnfinishedCalls, with_whole_calls
 
 log = logging.getLogger("hookgate.gateway")
@@ -119,60 +119,41 @@ def _is_no_longer_json(original: Sequence[JsonObject], edited: Sequence[JsonObje
     return is_json_answer(join_events(original)) and not is_json_answer(join_events(edited))
 
 
-class GateStage(HoldingStage):
-    """Decides on the function calls in the answer.
+class WholeCallsStage(HoldingStage):
+    """Holds back each call whose arguments are sent in pieces until it is whole, and then passes it so.
 
-    A call whose arguments are sent in pieces is held back until it is whole, and then sent so.
-
-    If the model is asked again, the client has received the pieces before that of the call, but not the text
-    in the same piece: the model, which is shown all of it, may say that again.
+    Clients put pieces together in different ways: some take other spellings of a path for the same path, add
+    a text to a number, or go on with a call after it has ended.
     """
 
-    def __init__(self, gate: ToolGate, steps: Steps) -> None:
+    def __init__(self, steps: CallSteps) -> None:
         super().__init__()
-        self._gate, self._steps = gate, steps
+        self._steps = steps
         self._unfinished_calls = UnfinishedCalls()
 
-    async def feed(self, pieces: list[Piece]) -> Passed:
+    async def feed(self, pieces: list[Piece]) -> list[Piece]:
         passed: list[Piece] = []
         for piece in pieces:
-            # No coroutine for most events of a stream.
-            if not self._held and self._gate.note_if_text(piece.response):
+            if not self._held and only_text(piece.response) is not None:
                 passed.append(piece)
                 continue
             self._hold([piece])
             if not self._unfinished_calls.note(piece.response):
                 many = len(self._held) > MANY_PIECES
-                whole = await self._steps.run_long(self._whole) if many else self._whole()
-                self._take_held()
-                if end := await self._pass_through_gate(whole, passed):
-                    return end
+                passed += await self._steps.run_long(self._take_whole) if many else self._take_whole()
         return passed
 
-    def _whole(self) -> list[Piece]:
-        """Return the pieces that are held, in which each call is whole."""
-        new = with_whole_calls([piece.response for piece in self._held])
+    def _take_whole(self) -> list[Piece]:
+        """Return the pieces that are held, in which each call is whole. Raises ApiError (502)."""
+        held = self._take_held()
+        try:
+            new = with_whole_calls([piece.response for piece in held])
+        except BodyError as error:
+            raise unreadable_answer(str(error)) from None
         return [
             piece if response is piece.response else replace(piece, response=response)
-            for piece, response in zip(self._held, new, strict=True)
+            for piece, response in zip(held, new, strict=True)
         ]
-
-    async def _pass_through_gate(self, pieces: Sequence[Piece], passed: list[Piece]) -> EarlyEnd | None:
-        """Judge pieces whose calls are whole, and append the judged ones to `passed`.
-
-        Returns the end of the answer if it ends here. If the model is asked again, what has passed is sent.
-        """
-        for piece in pieces:
-            if self._gate.note_if_text(piece.response):
-                passed.append(piece)
-                continue
-            response = await self._gate.judge_response(piece.response)
-            if isinstance(response, AskAgain):
-                return EarlyEnd(passed, response)
-            if isinstance(response, Ended):
-                return EarlyEnd([], response)
-            passed.append(piece if response is piece.response else replace(piece, response=response))
-        return None
 
     async def finish(self) -> list[Piece]:
         """Return what is held besides answers, such as an error.
@@ -183,6 +164,32 @@ class GateStage(HoldingStage):
             self._take_held()
             raise unreadable_answer("it ends in the middle of a function call")
         return self._take_held()
+
+
+class GateStage(PassingStage):
+    """Decides on the function calls in the answer.
+
+    If the model is asked again, the client has received the pieces before that of the call, but not the text
+    in the same piece: the model, which is shown all of it, may say that again.
+    """
+
+    def __init__(self, gate: ToolGate) -> None:
+        self._gate = gate
+
+    async def feed(self, pieces: list[Piece]) -> Passed:
+        passed: list[Piece] = []
+        for piece in pieces:
+            # No coroutine for most events of a stream.
+            if self._gate.note_if_text(piece.response):
+                passed.append(piece)
+                continue
+            response = await self._gate.judge_response(piece.response)
+            if isinstance(response, AskAgain):
+                return EarlyEnd(passed, response)
+            if isinstance(response, Ended):
+                return EarlyEnd([], response)
+            passed.append(piece if response is piece.response else replace(piece, response=response))
+        return passed
 
 
 class TurnEndStage(HoldingStage):

@@ -139,20 +139,22 @@ class HoldingStage:
 
     def __init__(self) -> None:
         self._held: list[Piece] = []
-        self._memory = 0
+        self._held_bytes = self._memory = 0  # counted as pieces come: there may be very many
 
     def held_bytes(self) -> int:
-        return received_bytes(self._held)
+        return self._held_bytes
 
     def _hold(self, pieces: Sequence[Piece]) -> None:
         """Hold further pieces. Raises ApiError (502) if all of them exceed the memory limit of an answer."""
         self._held += pieces
-        self._memory += sum(map(memory_of, pieces))  # not of all: there may be very many
+        self._held_bytes += received_bytes(pieces)
+        self._memory += sum(map(memory_of, pieces))
         check_memory(self._memory)
 
     def _take_held(self) -> list[Piece]:
         """Return the pieces that are held, and hold none of them any longer."""
-        held, self._held, self._memory = self._held, [], 0
+        held, self._held = self._held, []
+        self._held_bytes = self._memory = 0
         return held
 
     async def finish(self) -> Passed:

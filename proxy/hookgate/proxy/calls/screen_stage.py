@@ -4,7 +4,6 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import islice
 from typing import Any, TypeVar
 
 from hookgate.hooks import AfterModel, Screen, Verdict, Withheld
@@ -52,14 +51,14 @@ class ScreenStage:
         self._held: deque[Piece] = deque()
         self._first = 0  # the number of the first of them
         self._has_released = False  # whether a part of the first one was released
-        self._memory = 0
+        self._held_bytes = self._memory = 0
         self._endings: list[Piece] = []
         self._saw_error = self._saw_end = False
         self._in_doubt = False  # true while the screen judges, and for good once it has refused or failed
 
     def held_bytes(self) -> int:
         """Return the size in bytes of the pieces from which nothing was released."""
-        return received_bytes(islice(self._held, int(self._has_released), None))
+        return self._held_bytes
 
     async def feed(self, pieces: list[Piece]) -> Passed:
         return await self._screen_pieces(pieces, last=False)
@@ -105,6 +104,7 @@ class ScreenStage:
                 others.append(piece)
                 continue
             self._held.append(piece)
+            self._held_bytes += len(piece.frame.raw)
             self._saw_error = self._saw_error or "error" in piece.body or "error" in piece.response
             self._saw_end = self._saw_end or piece.finishes
             answers.append(piece)
@@ -134,11 +134,19 @@ class ScreenStage:
     def _take(self, number: int, response: JsonObject) -> Piece:
         """Return what is released of a piece. Nothing more is released of those before it."""
         while self._first < number:
+            self._begin_release()
             self._memory -= memory_of(self._held.popleft())
             self._first += 1
-        self._has_released = True
+            self._has_released = False
+        self._begin_release()
         piece = self._held[0]
         return piece if response is piece.response else replace(piece, response=response)
+
+    def _begin_release(self) -> None:
+        """Note that something of the first piece is released, or that nothing will be."""
+        if not self._has_released:
+            self._has_released = True
+            self._held_bytes -= len(self._held[0].frame.raw)
 
     async def _judge_others(self, pieces: list[Piece]) -> list[Piece]:
         """Judge pieces without an answer.

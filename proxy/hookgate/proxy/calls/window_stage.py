@@ -25,10 +25,10 @@ class WindowStage:
         self._run_hooks, self._window = run_hooks, window
         self._held: list[list[Piece]] = []  # each a piece with text, and those without text that follow it
         self._sent: list[Piece] = []  # texts that no full window of their own text followed
-        self._memory = 0
+        self._held_bytes = self._memory = 0
 
     def held_bytes(self) -> int:
-        return received_bytes(chain.from_iterable(self._held))
+        return self._held_bytes
 
     async def feed(self, pieces: list[Piece]) -> Passed:
         judged = [*(held[0] for held in self._held), *pieces]
@@ -56,16 +56,17 @@ class WindowStage:
             texts = [held[0] for held in self._held]
             self._sent = _continued([*self._sent, *texts[:ready]], texts[ready:], self._window)
         del self._held[:ready]
+        self._held_bytes += received_bytes(pieces) - received_bytes(released)
         self._memory += sum(map(memory_of, pieces)) - sum(map(memory_of, released))
         check_memory(self._memory)
         return released
 
     async def finish(self) -> list[Piece]:
-        rest, self._held = [*chain.from_iterable(self._held)], []
+        rest, self._held, self._held_bytes = [*chain.from_iterable(self._held)], [], 0
         return rest
 
     async def abandon(self) -> list[Piece]:
-        self._held = []
+        self._held, self._held_bytes = [], 0
         return []
 
 

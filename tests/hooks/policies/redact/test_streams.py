@@ -81,8 +81,38 @@ CONTINUED: Any = {
     "with a token for the rest of its budget": [
         text("", finishReason="MAX_TOKENS", continuationToken="b3BhcXVl"),
     ],
+    "by a reason in small letters": [
+        text("", continuationToken="b3BhcXVl"),
+        text("", finishReason="continuation"),
+    ],
+    "by a token before an empty reason": [
+        text("", continuationToken="b3BhcXVl"),
+        text("", finishReason=""),
+    ],
+    "beside a candidate that has ended": [
+        text("", continuationToken="b3BhcXVl"),
+        {"candidates": [*text("")["candidates"], *text("", index=1, finishReason="STOP")["candidates"]]},
+    ],
     "as an interaction": [
         {"event_type": "interaction.completed", "interaction": {"status": "requires_continuation"}},
+    ],
+    "as an interaction that has ended with a token": [
+        {
+            "event_type": "interaction.completed",
+            "interaction": {"continuation_token": "b3BhcXVl"},
+            **text("", finishReason="STOP"),
+        },
+    ],
+    "as an interaction by a token after its end": [
+        {
+            "event_type": "interaction.completed",
+            "interaction": {"status": "completed"},
+            **text("", finishReason="STOP"),
+        },
+        {"event_type": "interaction.status_update", "continuation_token": "b3BhcXVl"},
+    ],
+    "as an interaction by a token beside a call": [
+        {"events": [{"continuation_token": "b3BhcXVl"}], **text("")},
     ],
     "as an interaction by its status": [
         {"event_type": "interaction.status_update", "status": "requires_continuation"},
@@ -105,6 +135,12 @@ def test_a_secret_is_not_in_two_answers_that_clients_join(ends: str, at: int) ->
 def test_an_answer_that_was_only_continued_before_its_end_is_sent_whole() -> None:
     events = [text("Quote ", continuationToken="b3BhcXVl"), text(KEY[:12], finishReason="STOP")]
     assert joined_text(outcome(events)) == f"Quote {KEY[:12]}"
+
+
+def test_an_interaction_that_was_only_continued_before_its_end_is_sent_whole() -> None:
+    update = {"event_type": "interaction.status_update", "continuation_token": "b3BhcXVl", **text("Quote ")}
+    end = {"event_type": "interaction.completed", "interaction": {"status": "completed"}}
+    assert joined_text(outcome([update, text(KEY[:12]), {**end, **text("")}])) == f"Quote {KEY[:12]}"
 
 
 @pytest.mark.parametrize("at", range(SAID.index(KEY) + 5, SAID.index(KEY) + len(KEY)))

@@ -4,19 +4,17 @@ Some clients leave out a chunk with a field of another type, and join the texts 
 hooks have read the text in between. Therefore everything else comes in a chunk of its own, without text.
 """
 
-from collections.abc import Mapping
 from types import NoneType
 from typing import Any
 
 from hookgate.translator.chat.messages import REASONING
 from hookgate.translator.fields import BodyError, JsonObject, read_list
+from hookgate.translator.openai.tokens import FieldTypes, are_tokens, has_only
 
 _KIND = "chat.completion.chunk"
 _TEXT, _NUMBER, _EMPTY = (str, NoneType), (int, float, NoneType), (NoneType,)
 
-_Types = Mapping[str, tuple[type, ...]]
-
-_TOP: _Types = {
+_TOP: FieldTypes = {
     "id": _TEXT,
     "object": (str,),
     "created": _NUMBER,
@@ -26,29 +24,22 @@ _TOP: _Types = {
     "system_fingerprint": _TEXT,
     "service_tier": _TEXT,
 }
-_CHOICE: _Types = {"index": (int,), "delta": (dict,), "finish_reason": _TEXT, "logprobs": _EMPTY}
-_DELTA: _Types = {
+_CHOICE: FieldTypes = {"index": (int,), "delta": (dict,), "finish_reason": _TEXT, "logprobs": _EMPTY}
+_DELTA: FieldTypes = {
     **dict.fromkeys(("role", "content", "refusal", *REASONING), _TEXT),
     "tool_calls": (list, NoneType),
     "extra_content": (dict, NoneType),
     **dict.fromkeys(("function_call", "audio", "annotations"), _EMPTY),
 }
-_CALL: _Types = {
+_CALL: FieldTypes = {
     "index": (int, NoneType),
     "id": _TEXT,
     "type": _TEXT,
     "function": (dict,),
     "extra_content": (dict, NoneType),
 }
-_FUNCTION: _Types = {"name": _TEXT, "arguments": _TEXT}
-_OF_GOOGLE: _Types = {"thought": (bool, NoneType), "thought_signature": _TEXT}
-_TOKEN: _Types = {
-    "token": (str,),
-    "logprob": (int, float),
-    "bytes": (list, NoneType),
-    "top_logprobs": (list,),
-}
-
+_FUNCTION: FieldTypes = {"name": _TEXT, "arguments": _TEXT}
+_OF_GOOGLE: FieldTypes = {"thought": (bool, NoneType), "thought_signature": _TEXT}
 _SHOWN = ("content", "refusal", "tool_calls", *REASONING)
 """The fields of a delta that hooks are shown as parts."""
 
@@ -144,19 +135,12 @@ def _has_text(choice: Any, *, besides_calls: bool = False) -> bool:
     return any(delta.get(key) for key in _SHOWN if not (besides_calls and key == "tool_calls"))
 
 
-def _is_of(types: _Types, key: str, value: Any) -> bool:
+def _is_of(types: FieldTypes, key: str, value: Any) -> bool:
     return type(value) in types.get(key, ())
 
 
-def _fits(obj: Any, types: _Types) -> bool:
-    """Return whether an object has nothing but fields with these types."""
-    if type(obj) is not dict:
-        return False
-    return all(type(value) in types.get(key, ()) for key, value in obj.items())
-
-
 def _fits_top(chunk: JsonObject) -> bool:
-    if not _fits(chunk, _TOP) or chunk.get("object") != _KIND:
+    if not has_only(chunk, _TOP) or chunk.get("object") != _KIND:
         return False
     return (usage := chunk.get("usage")) is None or _fits_usage(usage)
 
@@ -193,7 +177,7 @@ def _fits_delta(key: str, value: Any) -> bool:
 
 def _fits_calls(calls: Any) -> bool:
     for call in calls or ():
-        if not _fits(call, _CALL) or not _fits(call.get("function"), _FUNCTION):
+        if not has_only(call, _CALL) or not has_only(call.get("function"), _FUNCTION):
             return False
         if not _fits_extra(call.get("extra_content")):
             return False
@@ -202,7 +186,7 @@ def _fits_calls(calls: Any) -> bool:
 
 def _fits_extra(extra: JsonObject | None) -> bool:
     """Return whether an extra content is what Gemini has: whether a text is a thought, and a signature."""
-    return not extra or (extra.keys() == {"google"} and _fits(extra["google"], _OF_GOOGLE))
+    return not extra or (extra.keys() == {"google"} and has_only(extra["google"], _OF_GOOGLE))
 
 
 def _fits_logprobs(logprobs: Any) -> bool:
@@ -210,15 +194,4 @@ def _fits_logprobs(logprobs: Any) -> bool:
         return True
     if type(logprobs) is not dict or not logprobs.keys() <= {"content", "refusal"}:
         return False
-    for tokens in logprobs.values():
-        if tokens is None:
-            continue
-        if type(tokens) is not list or not all(map(_fits_token, tokens)):
-            return False
-    return True
-
-
-def _fits_token(token: Any) -> bool:
-    if not _fits(token, _TOKEN) or not {"token", "logprob", "top_logprobs"} <= token.keys():
-        return False
-    return all(_fits(each, _TOKEN) and {"token", "logprob"} <= each.keys() for each in token["top_logprobs"])
+    return all(tokens is None or are_tokens(tokens) for tokens in logprobs.values())

@@ -6,6 +6,7 @@ added to them, and an answer whose repetition differs from its pieces is refused
 """
 
 from hookgate.translator.fields import BodyError, JsonObject, read_list, read_object
+from hookgate.translator.openai.tokens import are_tokens
 from hookgate.translator.responses.contents import THOUGHTS, content_text, is_content_text, texts_of_item
 from hookgate.translator.responses.events import (
     ALL_ARGUMENTS,
@@ -98,6 +99,8 @@ class ReceivedItems:
         if kind in KIND_OF_DELTA:
             named = KIND_OF_DELTA[kind]
             self._add(self._place(place_in(event, named)), named.content, event.get("delta"))
+            if isinstance(logprobs := event.get("logprobs"), list) and not are_tokens(logprobs):
+                event = {**event, "logprobs": []}  # some clients leave out a piece with others
         elif kind == ARGUMENTS:
             self._add(self._place(TextPlace(read_index(event), _ARGUMENTS, 0)), CALL, event.get("delta"))
         elif kind in KIND_OF_DONE:

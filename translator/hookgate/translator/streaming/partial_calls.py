@@ -6,6 +6,7 @@ from itertools import pairwise
 from typing import Any
 
 from hookgate.translator.fields import (
+    BodyError,
     JsonObject,
     indexes,
     parts_of,
@@ -23,6 +24,8 @@ _TYPES: Mapping[str, type | tuple[type, ...]] = {
     "numberValue": (int, float),
     "boolValue": bool,
 }
+
+_UNCLEAR = "the arguments of a function call cannot be put together"
 
 _Path = tuple[str | int, ...]
 
@@ -46,8 +49,8 @@ class UnfinishedCalls:
 def with_whole_calls(bodies: Sequence[JsonObject]) -> list[JsonObject]:
     """Return successive events with the calls in them made whole, each at the place of its first piece.
 
-    All pieces of these calls must be in the events. A call whose arguments cannot be assembled stays in
-    pieces. An unchanged event is the same object.
+    All pieces of these calls must be in the events. An unchanged event is the same object. Raises BodyError
+    if the arguments of a call cannot be assembled.
     """
     if len(bodies) == 1 and not any(map(_is_piece, _calls_of(bodies[0]))):
         return [*bodies]
@@ -92,15 +95,15 @@ class _Pieces:
     def replacements(self) -> dict[_Place, JsonObject | None]:
         """Return the part with the whole call for the place of the first piece, and None for the others.
 
-        Returns nothing if the call is whole already, or cannot be made whole.
+        Returns nothing if the call is whole already. Raises BodyError if it cannot be made whole.
         """
         begun, *others = self._calls
         if not others and not _is_piece(begun):
             return {}
         try:
             arguments = _assembled(self._calls)
-        except ValueError:
-            return {}
+        except ValueError as error:
+            raise BodyError("functionCall.partialArgs", f"{_UNCLEAR}: {error}") from None
         kept = {key: value for key, value in begun.items() if key not in _OF_PIECES}
         beside: JsonObject = {}  # any piece may have the signature
         for part in reversed(self._parts):
@@ -124,6 +127,9 @@ def _assembled(calls: Sequence[JsonObject]) -> JsonObject:
             _put(arguments, (name,), value)
         for piece in read_list(call, "partialArgs"):
             name, value = _read_piece(piece)
+            if name.endswith("[]") and value is None:
+                _put_empty_list(arguments, _read_path(name.removesuffix("[]")))
+                continue
             path = paths[name] if name in paths else paths.setdefault(name, _read_path(name))
             if path in texts and isinstance(value, str):
                 texts[path].append(value)
@@ -182,6 +188,16 @@ def _put(arguments: JsonObject, path: _Path, value: Any) -> None:
         raise ValueError("an argument is set twice")
     else:
         holder[last] = value
+
+
+def _put_empty_list(arguments: JsonObject, path: _Path) -> None:
+    """Set a list without items, unless it has some: this piece is the end of a list. Raises ValueError."""
+    holder, last = _holder(arguments, path), path[-1]
+    is_set = last in holder if isinstance(holder, dict) else last == len(holder) - 1
+    if not is_set:
+        _put(arguments, path, [])
+    elif not isinstance(holder[last], list):
+        raise ValueError("the end of a list is that of something else")
 
 
 def _holder(arguments: JsonObject, path: _Path) -> Any:

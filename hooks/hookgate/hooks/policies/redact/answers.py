@@ -34,6 +34,7 @@ from hookgate.translator.fields import (
     without,
     write,
 )
+from hookgate.translator.streaming.continuation import Continuation
 
 
 class PartPlace(NamedTuple):
@@ -128,9 +129,6 @@ They are searched once for each candidate.
 
 _LINK_TO_PLACE = re.compile(r"https://maps\.google\.com/\?cid=[0-9]{17,20}")
 
-_CONTINUATION, _REQUIRES_CONTINUATION = "CONTINUATION", "requires_continuation"
-"""The reason and the status with which an answer ends that Google's SDKs continue by themselves."""
-
 _ARGUMENT = "args "
 """The prefix of the keys of arguments; the argument's path follows."""
 
@@ -157,8 +155,7 @@ class AnswerScreen:
         self._outbox = Outbox(partial(_is_undecided, self._texts), self._redact_chunk)
         self._waiting: list[tuple[PartPlace, str]] = []  # chunks of one text, to be searched together
         self._waiting_key: TextKey | None = None
-        self._is_continued = False  # whether clients will continue this answer by themselves
-        self._has_token = False  # whether they can
+        self._continuation = Continuation()
 
     @property
     def slow(self) -> bool:
@@ -184,7 +181,7 @@ class AnswerScreen:
         self._feed_waiting()
         if last:
             # Clients join the next answer to one that continues there, perhaps in the middle of a secret.
-            self._finish(list(self._texts), cut_off=cut_off or self._is_continued or self._has_token)
+            self._finish(list(self._texts), cut_off=cut_off or self._continuation.is_expected)
         return self._outbox.pop_ready()
 
     def _add_event(self, body: JsonObject, *, whole: bool) -> None:
@@ -194,9 +191,7 @@ class AnswerScreen:
         self._feed_waiting()
         if "step" in body:  # the next step of an interaction begins, which clients show separately
             self._interrupt(0, "text", "thought")
-        holders = (body, read_object(body, "interaction"))
-        if any(holder.get("status") == _REQUIRES_CONTINUATION for holder in holders):
-            self._is_continued = True
+        self._continuation.note(body)
         rest = redacted_fields(self._redaction, body, "answers", {"candidates": handled_by_caller})
         event = self._outbox.begin(body, rest)
         candidates = read_list(body, "candidates")
@@ -249,11 +244,7 @@ class AnswerScreen:
             with_rest = write(with_rest, "parts", new)
         if with_rest is not content:
             candidate = write(candidate, "content", with_rest)
-        reason, token = (read(candidate, name) for name in ("finishReason", "continuationToken"))
-        self._is_continued = self._is_continued or reason == _CONTINUATION
-        if token or reason is not None:
-            self._has_token = bool(token)
-        if reason is not None:
+        if read(candidate, "finishReason") is not None:
             # Its texts are not finished: some upstreams send a reason in every event.
             event.may_be_split = False
         before = len(self._redaction.report)
