@@ -236,7 +236,7 @@ async def test_other_parts_of_uploads_need_a_known_key(target: str, headers: dic
     assert answer.status == 403
 
 
-# ---- hookgate key-hash
+# ---- hookgate keys hash
 
 
 @pytest.mark.parametrize("text", [CANARY, f"{CANARY}\n"], ids=["bare", "line"])
@@ -244,7 +244,7 @@ def test_key_hash_prints_the_hash_of_stdin(
     text: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
-    assert run_command(["key-hash"]) == 0
+    assert run_command(["keys", "hash"]) == 0
     assert capsys.readouterr().out == digest(CANARY) + "\n"
 
 
@@ -262,12 +262,12 @@ def test_key_hash_wants_one_key(
     text: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
-    assert run_command(["key-hash"]) == 1
+    assert run_command(["keys", "hash"]) == 1
     reported = "hookgate: stdin contains no key, or more than one; it must contain one key on one line\n"
     assert capsys.readouterr() == ("", reported)
 
 
 def test_key_hash_accepts_no_key_as_an_argument(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
-        run_command(["key-hash", "x"])
+        run_command(["keys", "hash", "x"])
     assert "unrecognized arguments" in capsys.readouterr().err

@@ -12,7 +12,6 @@ from hookgate.hooks import Configuration, SettingsError
 from hookgate.hooks.runners.process import MAX_DESCRIPTORS, raised_descriptor_limit
 from hookgate.hooks.settings import read_sources
 from hookgate.proxy.cli.config import check_configuration, describe_sources, usable_prices
-from hookgate.proxy.cli.flags import add_gateway_flags
 from hookgate.proxy.cli.trials import Diagnosis, diagnose_hooks, print_diagnoses
 from hookgate.proxy.config import Config, ConfigError
 from hookgate.proxy.config.reading import EffectiveConfig, read_config, state_folder
@@ -46,14 +45,6 @@ _SIGNED_IN_ALONE = (
 
 _PROBE_TIMEOUT = aiohttp.ClientTimeout(total=3)
 """The time limit for the answer of a program that listens on an address of the gateway."""
-
-
-def add_doctor(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `hookgate doctor`."""
-    add_gateway_flags(parser)
-    parser.add_argument(
-        "--offline", action="store_true", help="do not check whether the upstream can be reached"
-    )
 
 
 async def run_doctor(args: argparse.Namespace) -> int:
