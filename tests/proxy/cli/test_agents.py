@@ -28,7 +28,7 @@ VERTEX = "/v1/publishers/google/models/gemini-2.5-flash:generateContent"
 
 
 async def test_every_agent_is_listed_with_what_was_tested() -> None:
-    listed = await run("agents", "show", "list")
+    listed = await run("agents", "list")
     assert listed.code == 0, listed.err
     for agent in AGENTS:
         [line] = [line for line in listed.out.splitlines() if line.startswith(f"{agent.name} ")]
@@ -165,7 +165,7 @@ async def test_a_mistake_is_reported_in_one_line(words: tuple[str, ...], complai
 
 
 async def test_the_file_for_device_management_is_written_once_and_is_private(tmp_path: Path) -> None:
-    words = f"agents antigravity --gateway {URL} --write admin_settings.json"
+    words = f"agents show antigravity --gateway {URL} --write admin_settings.json"
     command = f"echo hgk_1.secret | {sys.executable} -m hookgate.proxy {words}"
     written = await run_command(["/bin/sh", "-c", command], tmp_path)
     assert written.stdout == "wrote admin_settings.json, which contains the key\n", written.stderr

@@ -3,7 +3,6 @@
 import io
 import logging
 import os
-from argparse import Namespace
 from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
@@ -253,7 +252,7 @@ def test_key_hash_asks_at_a_terminal(
 ) -> None:
     monkeypatch.setattr("sys.stdin", SimpleNamespace(isatty=lambda: True))
     monkeypatch.setattr(keys, "getpass", lambda prompt: CANARY if "key" in prompt else "")
-    assert keys.run_key_hash(Namespace()) == 0
+    assert run_command(["keys", "hash"]) == 0
     assert capsys.readouterr().out == digest(CANARY) + "\n"
 
 
