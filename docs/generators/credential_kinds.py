@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from hookgate.hooks.key_checksums import is_hookgate_key
 from hookgate.hooks.policies.redact.detectors.assignments import (
+    is_encoded_password,
     is_typed_password,
     is_unknown_key,
     is_user_and_password,
@@ -42,6 +43,7 @@ _CHECKS: dict[Callable[[str], bool] | None, str] = {
     is_base58: "checksum",
     is_hookgate_key: "checksum",
     is_password: "no variable, mask or placeholder",
+    is_encoded_password: "no variable, mask or placeholder",
     is_typed_password: "has a digit; no word, path or address",
     is_opaque: "looks random",
     is_user_and_password: "a name and a password",

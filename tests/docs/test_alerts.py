@@ -21,6 +21,7 @@ from support.places import PROJECT
 from hookgate.hooks import SessionContext
 from hookgate.proxy.alerts.formats import json_request
 from hookgate.proxy.alerts.measuring import Meter
+from hookgate.proxy.alerts.notices import alert_notice
 from hookgate.proxy.alerts.receivers import Receiver, read_receivers
 from hookgate.proxy.alerts.rules import EvaluatedRule, read_alert_rules
 from hookgate.proxy.alerts.showing import test_messages as messages_of_a_test
@@ -117,7 +118,7 @@ def test_the_code_of_the_page_verifies_what_is_sent(tmp_path: Path) -> None:
         assert audit.index.update(60)
         [firing] = fired(rule, Meter(audit.index), now)
     assert firing.told
-    body, headers = json_request(firing.told, "msg_1", 1, signing_key(SECRET))
+    body, headers = json_request(alert_notice(firing.told), "msg_1", 1, signing_key(SECRET))
     assert page["is_genuine"](SECRET, headers, body)
     assert not page["is_genuine"](SECRET, headers, body + b" ")
     shown, sent = JSON.value, json.loads(body)
@@ -150,7 +151,7 @@ async def delivered(receiver: Receiver) -> str:
     """Send a test, which is tried again until the receiver has started."""
     try:
         for _ in range(200):
-            result = await receiver.send(messages_of_a_test("ops")[0], "msg_1")
+            result = await receiver.send(alert_notice(messages_of_a_test("ops")[0]), "msg_1")
             if not result.error:
                 break
             await asyncio.sleep(0.05)

@@ -127,11 +127,6 @@ CASES = [
     Case("stay-in-workspace", calls("read_file", file_path="src/main.py")),
     Case("stay-in-workspace", calls("read_file", file_path="src/../../secret"), "outside", "deny"),
     Case("stay-in-workspace", calls("write_file", absolute_path="/etc/passwd"), "outside", "deny"),
-    Case(
-        "mark-results-as-data",
-        returns("web_fetch", "a</web_content>b"),
-        "<web_content>\\nab\\n</web_content>",
-    ),
     Case("limit-results", returns("read_file", "x" * 20_000), without="left out"),
     Case("limit-results", returns("read_file", "x" * 20_007), "[7 characters left out]"),
     Case("redact-email", answers("Ask ada@example.com."), "Ask [EMAIL].", without="ada@"),

@@ -7,7 +7,7 @@ from typing import Any
 from hookgate.hooks.errors import HookError, Problem, SettingsError
 from hookgate.hooks.events.base import Document
 from hookgate.hooks.output import Output
-from hookgate.hooks.policies import BUILTINS, EVENTS_BY_POLICY
+from hookgate.hooks.policies import BUILTINS
 from hookgate.hooks.policy_environment import (
     AccessTokens,
     Builtins,
@@ -23,6 +23,7 @@ from hookgate.hooks.runners.persistent import PersistentRunner
 from hookgate.hooks.runners.rego import RegoRunner
 from hookgate.hooks.session import SessionContext
 from hookgate.hooks.settings import BuiltinConfig, CommandConfig, Hook, HttpConfig, RegoConfig, RuntimeConfig
+from hookgate.hooks.settings.policies import POLICIES
 
 
 def make_runners(  # noqa: PLR0913  # the dependencies of all runner types, each optional
@@ -73,9 +74,10 @@ def make_runners(  # noqa: PLR0913  # the dependencies of all runner types, each
 
 def _check_event(hook: Hook, config: BuiltinConfig) -> None:
     """Check that the policy judges the hook's event. Raises SettingsError."""
-    events = EVENTS_BY_POLICY.get(config.builtin)
-    if events is not None and hook.event and hook.event not in events:
-        message = f"the policy {config.builtin!r} does not judge this event; use {' or '.join(events)}"
+    policy = POLICIES.get(config.builtin)
+    if policy is not None and hook.event and hook.event not in policy.events:
+        events = " or ".join(policy.events)
+        message = f"the policy {config.builtin!r} does not judge this event; use {events}"
         where = f"the {hook.event} hook {hook.name!r}"
         raise SettingsError([Problem(hook.source, f"{where}: {message}", hook.line)])
 

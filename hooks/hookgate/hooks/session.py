@@ -177,9 +177,13 @@ class CallState:
     """How many requests the body contains. Hooks judge each of them, and policies count all at once."""
     requires_json: bool = False
     """Whether the request that is judged now requires an answer in JSON. A body may have several requests."""
+    prefilled: str = ""
+    """The text with which the request begins the model's answer, and which the answer continues."""
     user_text: str | None = None
     """What the user certainly wrote of the turn that is judged now, or None if that is not known better than
     from the prompt. The rest may be what a tool returned, or an agent's own question."""
+    tool_names: Sequence[str] = ()
+    """The names of the functions that the request declares, while its tool results are judged; else empty."""
     cut_off: bool = False
     """Whether the answer has ended prematurely, so that its texts may end in the middle of a secret."""
     answered_by: str = ""

@@ -47,6 +47,7 @@ from hookgate.proxy.workers.supervisor import supervise
 from hookgate.proxy.workers.worker import Feed, running_worker_admin, stopping_without_supervisor
 
 if TYPE_CHECKING:
+    from hookgate.proxy.approvals.asking import Approvals
     from hookgate.proxy.audit.trail import Audit
     from hookgate.proxy.keys.issued import IssuedKeys
 
@@ -218,6 +219,7 @@ async def _open_gateway(parts: _Parts, admin: AdminListener, worker: int = 0) ->
         open_sessions_of(config, parts.store_url, state) as sessions,
         _open_issued_keys(parts) as issued_keys,
         _open_alerting(parts, audit, worker),
+        _open_approvals(parts, audit) as approvals,
     ):
         parts.access_tokens.upstreams = upstreams
         reloader.watchers.append(lambda _: policy.warn_of_hooks(reloader.current.configuration))
@@ -234,6 +236,7 @@ async def _open_gateway(parts: _Parts, admin: AdminListener, worker: int = 0) ->
             interactions=KnownInteractions(
                 parts.store.interactions, keeps_content=config.store.interaction_content
             ),
+            approvals=approvals,
         )
         admin.audit, admin.sessions, admin.pushed = audit, sessions, parts.pushed
         if parts.pushed is not None:
@@ -277,6 +280,23 @@ async def _open_alerting(parts: _Parts, audit: "Audit | None", worker: int) -> A
     ) as alerting:
         parts.metrics.expose_alerts(alerting)
         yield
+
+
+@asynccontextmanager
+async def _open_approvals(parts: _Parts, audit: "Audit | None") -> AsyncIterator["Approvals | None"]:
+    """Have people asked about tool calls, if the configuration says so. Raises StoreError, ConfigError."""
+    if not parts.config.approvals.are_needed:
+        yield None
+        return
+    # Imported only if it is needed.
+    from hookgate.proxy.approvals.asking import open_approvals_of  # noqa: PLC0415  # see above
+
+    record = None if audit is None else audit.record_change
+    url, state = parts.store.url(), parts.sources.state
+    async with open_approvals_of(parts.config, url, state, record) as approvals:
+        if approvals is not None:
+            parts.metrics.expose_approvals(approvals)
+        yield approvals
 
 
 _SWITCH_INTERVAL = 0.0002

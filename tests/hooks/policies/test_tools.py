@@ -46,6 +46,28 @@ def test_only_listed_tools_may_be_called_and_are_offered() -> None:
     assert offered(options, "read_file") is None
 
 
+def test_calls_are_asked_about_by_name_and_arguments_unless_they_are_denied() -> None:
+    shell = {"tool": "run_*", "when": {"/command": {"runs": {"program": "git"}}}}
+    options = {
+        "deny": [{"tool": "send_fax", "reason": "no fax"}],
+        "ask": [{"tool": "send_*", "reason": "a person reads it"}, shell],
+    }
+
+    def said(name: str, **arguments: Any) -> Any:
+        event = {"hook_event_name": "BeforeTool", "tool_name": name, "tool_input": arguments}
+        return make_policy(tools_policy, options)(event)
+
+    assert said("send_mail", to="ann") == {"decision": "ask", "reason": "a person reads it"}
+    assert said("send_fax") == {"decision": "deny", "reason": "no fax"}
+    asked = {"decision": "ask", "reason": "The tool 'run_command' may be called if a person agrees."}
+    assert said("run_command", command="git push") == asked
+    assert said("run_command", command="ls") is None
+    assert said("read_mail") is None
+    assert offered(options, "send_mail", "send_fax") == ["send_mail"], "what is asked about is offered"
+    unreadable = said("run_command", command="$(")
+    assert (unreadable["decision"], "cannot be read in full" in unreadable["reason"]) == ("ask", True)
+
+
 HOSTED: Json = {
     "mcpServers": [{"name": "read_file", "streamableHttpTransport": {"url": "https://evil.example"}}],
     "urlContext": {},

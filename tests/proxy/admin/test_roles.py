@@ -2,26 +2,27 @@
 
 import ast
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 import pytest
+from support.gateway.approving import now
 from support.gateway.loopback import runs
-from support.gateway.panel import BEARER, Paneled, panel_gateway
+from support.gateway.panel import BEARER, SAME, Paneled, panel_gateway, signed_in
 from support.upstream.openid_provider import CLIENT, SECRET, openid_provider
 from support.wire import SSE, UNARY, Answer, ask, post, prompt
-from yarl import URL
 
 from hookgate.proxy.admin import listener
 from hookgate.proxy.admin.roles import ROUTES, Person, Role, call_for, find_route
+from hookgate.proxy.approvals.requests import ApprovalRequest, AskedCall, row_of
 from hookgate.proxy.audit.stored import record_body
-from hookgate.proxy.store.database import open_audit
+from hookgate.proxy.store.database import open_approvals, open_audit
+from hookgate.proxy.store.models import approvals
 
 COMPLETE = ("POST /api/hooks/switch", "POST /api/alerts/silence", "POST /api/hooks/compare/stop")
 """Changes for which the body of these tests says all that is needed."""
-SAME = {"X-Hookgate-Panel": "1", "Content-Type": "application/json"}
 PROMPT, ANSWER, REASON, ARGUMENT, CRASH = (
     f"canary-{name}" for name in ("prompt", "answer", "reason", "argument", "crash")
 )
@@ -71,6 +72,7 @@ async def roles(folder: Path) -> AsyncIterator[tuple[Paneled, dict[str, dict[str
             HOOKS,
             SCRIPT,
             alerts={"rules": [{"name": "denials"}]},
+            approvals={"mode": "ticket", "role": "auditor"},
             audit={"content": "full"},
             sign_in={"issuer": provider.issuer, **SETTINGS},
         ) as gateway,
@@ -85,27 +87,21 @@ async def roles(folder: Path) -> AsyncIterator[tuple[Paneled, dict[str, dict[str
             for path, text in ((UNARY, PROMPT), (SSE, PROMPT), (UNARY, f"{PROMPT} forbidden"))
         ]
         calls = [answer.headers["x-hookgate-receipt"] for answer in made]
+        for call in calls:
+            ask_about(folder / "state", call)
         listed: list[Any] = []
         while len(listed) < len(calls):  # the audit writes the ends of calls behind them
             listed = (await ask(gateway.admin, "GET", "/api/calls", BEARER)).json["calls"]
         yield gateway, browsers, calls
 
 
-async def signed_in(gateway: Paneled) -> dict[str, str]:
-    """The headers of a browser that the provider's person has signed in with."""
-    begun = await post(gateway.admin, "/api/sign-in/begin", {}, SAME)
-    async with (
-        aiohttp.ClientSession() as client,
-        client.get(begun.json["url"], allow_redirects=False) as sent,
-    ):
-        query = dict(URL(sent.headers["Location"]).query)
-    answer = await post(gateway.admin, "/api/sign-in/finish", {**query, "flow": begun.json["flow"]}, SAME)
-    assert answer.status == 200, answer.body
-    return {
-        **SAME,
-        "Cookie": answer.headers["set-cookie"].partition(";")[0],
-        "X-Hookgate-Panel": answer.json["proof"],
-    }
+def ask_about(state: Path, id_: str) -> None:
+    """Store a request for an approval with this ID, and with content."""
+    call = AskedCall("k", id_, id_, "web", "agent", "canary-tool", {"path": ARGUMENT}, ("block",), REASON)
+    request = ApprovalRequest.about(call, id_, now(), now() + 3_600_000, 1)
+    assert request
+    with closing(open_approvals(None, state)) as database, database.engine.begin() as connection:
+        connection.execute(approvals.insert().values(row_of(request)))
 
 
 async def live(gateway: Paneled, headers: Mapping[str, str]) -> bytes:
@@ -189,9 +185,11 @@ async def test_the_panel_has_a_handler_for_each_route_and_no_other(tmp_path: Pat
         "POST /api/sign-in/begin",
         "POST /api/sign-in/finish",
         "POST /api/sign-out",
+        "POST /approvals/NAME",
     }
     changes = {route for route in ROUTES if route.startswith("POST") and ROUTES[route] is not None}
     others = {"POST /api/hooks/try", "POST /api/hooks/compare", "POST /api/hooks/compare/stop"}
+    others |= {"POST /api/approvals"}  # `approvals.role` may ask for more
     assert {route: ROUTES[route] for route in changes if ROUTES[route] != "admin"} == dict.fromkeys(
         others, "auditor"
     )

@@ -11,9 +11,9 @@ from hookgate.proxy.alerts.formats import (
     json_request,
     pagerduty_body,
     slack_body,
-    summarize,
     teams_body,
 )
+from hookgate.proxy.alerts.notices import alert_notice, summarize
 from hookgate.proxy.alerts.states import Message
 from hookgate.proxy.webhooks import signed_headers, signing_key
 
@@ -52,7 +52,7 @@ def test_a_library_verifies_signed_json(message: Message, monkeypatch: pytest.Mo
     webhooks = pytest.importorskip("standardwebhooks.webhooks")
     import time  # noqa: PLC0415  # the library checks the age
 
-    body, headers = json_request(message, "msg_1", int(time.time()), signing_key(SECRET))
+    body, headers = json_request(alert_notice(message), "msg_1", int(time.time()), signing_key(SECRET))
     assert webhooks.Webhook(SECRET).verify(body, headers)["type"] == f"alert.{message.state}"
     with pytest.raises(webhooks.WebhookVerificationError):
         webhooks.Webhook(SECRET).verify(body.replace(b"23", b"24").replace(b"3.0", b"4.0"), headers)
@@ -61,7 +61,7 @@ def test_a_library_verifies_signed_json(message: Message, monkeypatch: pytest.Mo
 
 
 def test_signed_json_has_all_that_is_known() -> None:
-    document = json.loads(json_request(FIRES, "msg_1", 1, signing_key(SECRET))[0])
+    document = json.loads(json_request(alert_notice(FIRES), "msg_1", 1, signing_key(SECRET))[0])
     assert document["type"] == "alert.firing"
     assert document["timestamp"] == "2026-05-01T22:00:05.000Z"
     assert document["data"] == {
@@ -91,7 +91,7 @@ def texts_in(value: Any) -> list[str]:
 
 
 def test_slack_shows_names_as_plain_text() -> None:
-    document = json.loads(slack_body(FIRES))
+    document = json.loads(slack_body(alert_notice(FIRES)))
     assert {block["text"]["type"] for block in document["blocks"]} == {"plain_text"}
     assert "<!channel>" in document["blocks"][1]["text"]["text"], "plain text has no mentions"
     assert document["mrkdwn"] is False
@@ -101,7 +101,7 @@ def test_slack_shows_names_as_plain_text() -> None:
 
 
 def test_teams_shows_names_without_markup_and_functions() -> None:
-    document = json.loads(teams_body(FIRES))
+    document = json.loads(teams_body(alert_notice(FIRES)))
     [attachment] = document["attachments"]
     assert attachment["contentType"] == "application/vnd.microsoft.card.adaptive"
     card = attachment["content"]
@@ -109,11 +109,16 @@ def test_teams_shows_names_without_markup_and_functions() -> None:
     [container] = card["body"]
     assert {item["type"] for item in container["items"]} == {"RichTextBlock"}, "a TextBlock has markup"
     assert not any("{{" in text for text in texts_in(document))
-    assert json.loads(teams_body(OVER))["attachments"][0]["content"]["body"][0]["style"] == "good"
+    assert (
+        json.loads(teams_body(alert_notice(OVER)))["attachments"][0]["content"]["body"][0]["style"] == "good"
+    )
 
 
 def test_pagerduty_opens_one_incident_and_resolves_it() -> None:
-    fires, over = json.loads(pagerduty_body(FIRES, "key")), json.loads(pagerduty_body(OVER, "key"))
+    fires, over = (
+        json.loads(pagerduty_body(alert_notice(FIRES), "key")),
+        json.loads(pagerduty_body(alert_notice(OVER), "key")),
+    )
     assert (fires["event_action"], over["event_action"]) == ("trigger", "resolve")
     assert fires["dedup_key"] == over["dedup_key"] == "hookgate-a1b2"
     assert fires["routing_key"] == over["routing_key"] == "key"
@@ -157,5 +162,5 @@ def test_summaries(changes: dict[str, Any], expected: str) -> None:
 @pytest.mark.parametrize("body", [slack_body, teams_body, lambda each: pagerduty_body(each, "k")])
 def test_long_names_and_odd_characters_fit(message: Message, body: Any) -> None:
     group = dict.fromkeys(("key", "owner", "team", "session", "model", "agent"), "�x" * 50)
-    document = json.loads(body(replace(message, group=group)))
+    document = json.loads(body(alert_notice(replace(message, group=group))))
     assert all(len(text) <= 3000 for text in texts_in(document))

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -94,14 +96,26 @@ def test_a_client_is_new_for_a_key_once(database: str, tmp_path_factory: pytest.
         check_new_clients(audit)
 
 
+def add_call(audit: Indexed, at: int, key: str, agent: str) -> None:
+    session = SessionContext("s", client=agent, key=key)
+    start, end = entries_of(record_of(at % 1_000_000, id=f"{at:032x}", session=session))
+    audit.add(start._replace(at=at - 5), end._replace(at=at))
+
+
+def test_groups_that_a_client_invents_do_not_hide_that_of_another(tmp_path: Path) -> None:
+    base = 20_000 * DAY + 5 * HOUR
+    with indexed_audit(tmp_path, 0) as audit:
+        for number in range(400):
+            add_call(audit, base + number, "eve", f"agent-{number % 200}")
+        add_call(audit, base + 400, "ada", "curl")
+        assert audit.index.update(60)
+        measured = Meter(audit.index).measure(rule_of(by="key,agent", within="30m"), base + 1000)
+    assert measured.values["ada", "curl"] == 1
+
+
 def check_new_clients(audit: Indexed) -> None:
     rule = rule_of(by="key,agent", new=True, within="30m")
-    base = 20_000 * DAY + 5 * HOUR
-
-    def call(at: int, key: str, agent: str) -> None:
-        session = SessionContext("s", client=agent, key=key)
-        start, end = entries_of(record_of(at % 1_000_000, id=f"{at:032x}", session=session))
-        audit.add(start._replace(at=at - 5), end._replace(at=at))
+    base, call = 20_000 * DAY + 5 * HOUR, partial(add_call, audit)
 
     def new_at(at: int) -> set[tuple[str, ...]]:
         assert audit.index.update(60)

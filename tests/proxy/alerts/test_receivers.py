@@ -7,6 +7,7 @@ import pytest
 from aiohttp import web
 from support.operating.receivers import SECRET, dripping, endless, receiving_alerts
 
+from hookgate.proxy.alerts.notices import alert_notice
 from hookgate.proxy.alerts.receivers import Receiver, SendResult
 from hookgate.proxy.alerts.showing import test_messages as messages_of_a_test
 
@@ -26,7 +27,7 @@ async def test_a_receiver_gets_its_format(kind: str, secret: str, sign: str) -> 
     async with receiving_alerts() as received:
         receiver = Receiver("ops", kind, received.url, secret)
         for message in messages_of_a_test("ops"):
-            assert (await receiver.send(message, "msg_1")).error == ""
+            assert (await receiver.send(alert_notice(message), "msg_1")).error == ""
         await receiver.close()
     first, headers = received.bodies[0].decode(), received.headers[0]
     assert sign in first
@@ -45,12 +46,13 @@ async def test_nothing_of_an_answer_is_read_but_its_status() -> None:
         receiver = Receiver("ops", "slack", received.url, "")
         for answer in (bomb, dripping, endless):
             received.answer = answer
-            assert await receiver.send(messages_of_a_test("ops")[0], "msg_1") == SendResult()
+            assert await receiver.send(alert_notice(messages_of_a_test("ops")[0]), "msg_1") == SendResult()
         await receiver.close()
 
 
 async def test_a_receiver_that_does_not_exist_is_named_without_its_url() -> None:
     receiver = Receiver("ops", "slack", "http://127.0.0.1:1/services/canary", "")
-    result = await receiver.send(replace(messages_of_a_test("ops")[0], rule="r"), "msg_1")
+    notice = alert_notice(replace(messages_of_a_test("ops")[0], rule="r"))
+    result = await receiver.send(notice, "msg_1")
     await receiver.close()
     assert result == SendResult("cannot be reached: 127.0.0.1:1: Connection refused")

@@ -97,7 +97,7 @@ def test_after_any_end_the_database_has_every_complete_record_of_the_journal_onc
 @pytest.mark.parametrize(
     "damage", [b"{}", b"[1,2,3,4,5]", b"\xff", b'["x",0,null,{"previous":"y"},null]', b""]
 )
-def test_a_damaged_journal_is_read_up_to_the_damage(damage: bytes, tmp_path: Path) -> None:
+def test_a_damaged_line_of_a_journal_hides_no_other(damage: bytes, tmp_path: Path) -> None:
     with opened(tmp_path) as database:
         ledger = journaled_ledger(database, tmp_path)
         tip = ledger._tip
@@ -105,10 +105,30 @@ def test_a_damaged_journal_is_read_up_to_the_damage(damage: bytes, tmp_path: Pat
         path = journal_path(tmp_path, ledger.writer)
         lines = path.read_bytes().splitlines()
         path.write_bytes(b"\n".join([*lines[:2], damage, *lines[2:]]))
-        assert [new.hash for new in read_journal(path, 0, tip)] == [new.hash for new in records[:2]]
+        journal = read_journal(path, 0, tip)
+        assert [new.hash for new in journal.records] == [new.hash for new in records]
+        assert journal.unread == 1
         path.write_bytes(path.read_bytes().replace(b"request-0", b"request-9"))
-        assert read_journal(path, 0, tip) == []
+        assert read_journal(path, 0, tip).records == []
         die(ledger)
+
+
+def test_what_cannot_be_recovered_is_kept_and_reported(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with opened(tmp_path) as database:
+        ledger = journaled_ledger(database, tmp_path)
+        ledger.write(call_entries(2))
+        die(ledger)
+        path = journal_path(tmp_path, ledger.writer)
+        lines = path.read_bytes().splitlines(keepends=True)
+        path.write_bytes(b"".join([lines[0], *lines[2:]]))  # the second record is missing
+        assert recovered_by_another(database, tmp_path, ledger.number) == 1
+    kept = path.with_suffix(".unread")
+    assert (path.exists(), kept.read_bytes().splitlines(keepends=True)) == (False, [lines[0], *lines[2:]])
+    assert "2 records of a gateway that ended unexpectedly are damaged" in caplog.text
+    assert str(kept) in caplog.text
+    assert not report_of(tmp_path).problems
 
 
 @pytest.mark.parametrize("truncates", [True, False])
@@ -140,7 +160,7 @@ def test_a_record_that_could_not_be_written_whole_leaves_nothing_in_the_journal(
                 with pytest.raises(StoreError, match="Input/output"):
                     ledger.write(rest)
         ledger.write(rest)
-        assert len(read_journal(journal_path(tmp_path, ledger.writer), 0, tip)) == 4
+        assert len(read_journal(journal_path(tmp_path, ledger.writer), 0, tip).records) == 4
         ledger.close()
     assert report_of(tmp_path).problems == []
 

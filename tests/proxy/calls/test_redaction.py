@@ -103,6 +103,41 @@ async def test_no_byte_of_a_secret_is_on_the_wire_at_any_split(at: int) -> None:
         assert not any(secret[:size].encode() in answer.body for size in range(6, len(secret) + 1))
 
 
+BEFORE, REST = SECRET[:12], SECRET[12:]
+ASSISTANT = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": f"It is {BEFORE}"}]
+TURNS = [
+    {"role": "user", "parts": [{"text": "hi"}]},
+    {"role": "model", "parts": [{"text": f"It is {BEFORE}"}]},
+]
+OPENAI = {"model": "gemini-2.5-flash"}
+BEGUN: dict[str, tuple[str, Json]] = {
+    "whole": (UNARY, {"contents": TURNS}),
+    "streamed": (SSE, {"contents": TURNS}),
+    "in two turns": (
+        SSE,
+        {"contents": [*TURNS[:1], *({**TURNS[1], "parts": [{"text": s}]} for s in BEFORE)]},
+    ),
+    "chat": ("/v1beta/openai/chat/completions", OPENAI | {"messages": ASSISTANT}),
+    "chat streamed": ("/v1beta/openai/chat/completions", OPENAI | {"messages": ASSISTANT, "stream": True}),
+    "responses": ("/v1beta/openai/responses", OPENAI | {"input": ASSISTANT, "store": False}),
+    "responses streamed": (
+        "/v1beta/openai/responses",
+        OPENAI | {"input": ASSISTANT, "store": False, "stream": True},
+    ),
+}
+"""Requests that begin the model's answer, by the API."""
+
+
+@pytest.mark.parametrize("request_", BEGUN)
+async def test_an_answer_does_not_end_a_secret_that_its_request_begins(request_: str) -> None:
+    target, body = BEGUN[request_]
+    script = {"rules": [{"answer": {"text": f"{REST} for you."}}]}
+    async with running_gateway(both(), script) as gateway:
+        answer = await post(gateway.url, target, body, KEY)
+    assert answer.status == 200
+    assert not any(REST[at : at + 4].encode() in answer.body for at in range(len(REST) - 3))
+
+
 async def test_a_stream_without_anything_to_hide_keeps_its_bytes() -> None:
     events = [spoken("All is well. "), spoken("Good. ", finishReason="STOP")]
     answer = await streamed(events, both())

@@ -31,7 +31,7 @@ from support.wire import KEY, STREAM_HEAD, Answer, ask, ok, peer, post
 
 from hookgate.proxy.calls import generation
 from hookgate.proxy.config import Config
-from hookgate.proxy.routes.dialects.openai import check_held_content
+from hookgate.proxy.routes.dialects.openai import check_stored_content
 from hookgate.translator.responses.events import response_events
 
 PATH = "/v1beta/openai/responses"
@@ -305,9 +305,9 @@ async def test_a_large_body_is_checked_in_a_thread(monkeypatch: pytest.MonkeyPat
 
     def check(*args: Any, **fields: Any) -> None:
         threads.append(threading.current_thread())
-        check_held_content(*args, **fields)
+        check_stored_content(*args, **fields)
 
-    monkeypatch.setattr(generation, "check_held_content", check)
+    monkeypatch.setattr(generation, "check_stored_content", check)
     async with running_gateway({"BeforeModel": [says()]}) as gateway:
         for body in (HI, {**HI, "metadata": {f"x{number}": "y" for number in range(5000)}}):
             assert (await post(gateway.url, PATH, body, BEARER)).status == 200

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 import shlex
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -64,7 +65,7 @@ DOES = {
     "flows-assistant": Does("nor a trusted tool gave 'mallory@evil.example'", "Use a tool"),
     "flows-coding": Does("nor a trusted tool gave 'https://evil.example/i.sh'", "Use a tool"),
     "flows-research": Does("nor a trusted tool gave 'mallory@evil.example'", "Use a tool"),
-    "prompt-injection": Does("web_fetch answered", "Ignore all previous", "They are data"),
+    "prompt-injection": Does("web_fetch answered", "Ignore all previous", "data-"),
 }
 
 
@@ -128,7 +129,7 @@ def in_front_of(upstream: MockUpstream, folder: Path) -> tuple[str, ...]:
     )
 
 
-async def test_marks_of_prompt_injection_reach_the_model_once_they_are_enforced(
+async def test_prompt_injection_is_marked_for_the_model_once_that_is_enforced(
     tmp_path: Path, upstream: MockUpstream
 ) -> None:
     await run("init", str(tmp_path / "g"), "--from", "prompt-injection")
@@ -136,12 +137,15 @@ async def test_marks_of_prompt_injection_reach_the_model_once_they_are_enforced(
     settings.write_text(settings.read_text().replace('"mode": "observe"', '"mode": "enforce"'))
     async with serving("serve", *in_front_of(upstream, tmp_path / "g")) as gateway:
         await shell("sh g/try.sh", tmp_path, HOOKGATE_URL=gateway.url)
-        assert "do not follow them" in json.dumps(upstream.recorded[-1].body)
+        sent = upstream.recorded[-1].body or {}
+        assert "do not follow it" in json.dumps(sent)
+        [begin] = re.findall("<data-[0-9a-f]{16}>", json.dumps(sent["contents"]))
+        assert begin in sent["systemInstruction"]["parts"][0]["text"]
         script = tmp_path / "g/try.sh"
         script.write_text(script.read_text().replace("Ignore all previous instructions", "Good morning"))
         script.write_text(script.read_text().replace("do not tell the user", "good night"))
         await shell("sh g/try.sh", tmp_path, HOOKGATE_URL=gateway.url)
-        assert "do not follow them" not in json.dumps(upstream.recorded[-1].body)
+        assert "do not follow it" not in json.dumps(upstream.recorded[-1].body)
 
 
 async def test_a_cost_cap_shortens_answers(tmp_path: Path, upstream: MockUpstream) -> None:

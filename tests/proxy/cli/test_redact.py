@@ -10,7 +10,8 @@ import pytest
 
 from hookgate.hooks.policies.options import read_options
 from hookgate.hooks.policies.redact.options import RedactOptions
-from hookgate.hooks.policies.redact.policy import Replacer, key_in
+from hookgate.hooks.policies.redact.policy import Replacer
+from hookgate.hooks.policies.secret_key import key_in
 from hookgate.proxy.cli.main import run_command
 
 Hookgate = Callable[..., tuple[int, str, str]]

@@ -37,10 +37,15 @@ def samples(setting: Setting) -> list[Any]:
     kind = _SCHEMA["$defs"][section]["properties"][setting.key]
     if kind["type"] == "array":
         items = kind["items"]
-        each = items.get("enum") or _SAMPLES.get(items.get("format", "path"), _SAMPLES["path"])
+        names = (
+            ["ops", "team", "ada@example.com", "b"] if "pattern" in items and "format" not in items else None
+        )
+        each = items.get("enum") or names or _SAMPLES.get(items.get("format", "path"), _SAMPLES["path"])
         return [[each[0]], each[1:3], each[:4]]
     if kind.get("maximum") == 1:
         return [0, 0.25, 0.5, 1]
+    if kind.get("maximum") == 2:
+        return [1, 2]
     return (
         kind.get("enum")
         or _SAMPLES.get(kind.get("format", ""))

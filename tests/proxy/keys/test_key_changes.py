@@ -1,6 +1,7 @@
 """Issued keys that are revoked or rotated, and problems with their database and pepper."""
 
 import asyncio
+import contextlib
 import sqlite3
 import threading
 from collections.abc import AsyncIterator
@@ -14,6 +15,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 from support.gateway.databases import postgres
+from support.gateway.dialects import REDACT
 from support.gateway.keys import (
     UPSTREAM_KEY,
     denial_reason,
@@ -26,7 +28,8 @@ from support.gateway.keys import (
     rotate,
     until_answered,
 )
-from support.wire import HI, UNARY, post
+from support.hooks.http import service
+from support.wire import HI, SSE, UNARY, post, spoken, sse
 
 from hookgate.proxy.keys import issued as issued_keys
 from hookgate.proxy.keys.secrets import Pepper, create_key, load_pepper
@@ -86,6 +89,41 @@ async def test_a_websocket_is_closed_when_its_key_is_withdrawn(change: Any, tmp_
         assert message.extra == "The key was revoked or replaced, or has expired."
         await closed.wait()
     await runner.cleanup()
+
+
+@pytest.mark.parametrize("hooks", [{}, {"AfterModel": [REDACT]}], ids=["without hooks", "with hooks"])
+@pytest.mark.parametrize(("change", "word"), [(revoke, b"was revoked"), (rotate, b"was replaced")])
+async def test_a_stream_ends_when_its_key_is_withdrawn(
+    change: Any, word: bytes, hooks: Any, tmp_path: Path
+) -> None:
+    left = asyncio.Event()
+
+    async def endless(request: web.Request) -> web.StreamResponse:
+        answer = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+        await answer.prepare(request)
+        try:
+            while True:
+                await answer.write(sse(spoken("more. "))[0])
+                await asyncio.sleep(0.05)
+        finally:
+            left.set()
+
+    key = issue(tmp_path)
+    async with (
+        asyncio.timeout(20),
+        service(endless) as there,
+        issuing_gateway(tmp_path, hooks, upstream_url=there) as gateway,
+        aiohttp.ClientSession() as http,
+        http.post(f"{gateway.url}{SSE}", json=HI, headers=key_header(key)) as answer,
+    ):
+        received = await answer.content.readany()
+        assert b"more. " in received
+        await asyncio.to_thread(change, tmp_path, key)
+        with contextlib.suppress(aiohttp.ClientPayloadError):  # copied streams are cut off
+            async for chunk in answer.content.iter_any():
+                received += chunk
+        assert (word in received) is bool(hooks)
+        await left.wait()
 
 
 async def test_a_lookup_that_began_before_a_revocation_is_not_used_for_longer(

@@ -42,6 +42,9 @@ async def test_a_page_contains_exactly_the_metrics_that_are_declared(tmp_path: P
     metrics.expose_pushed_policy(SimpleNamespace(revision=revision, state="behind"))
     metrics.expose_tokens([SimpleNamespace(name="cloud", results={"failed": 6})])
     metrics.expose_alerts(SimpleNamespace(firing={"denials": 2}, results={("ops", "failed"): 8}))
+    metrics.expose_approvals(
+        SimpleNamespace(results={"denied": 4}, pending=3, told={("ops", "delivered"): 6})
+    )
     export = {"results": {"refused": 2}, "failures": 3, "lag_seconds": 1.5, "lag_records": 7}
     metrics.expose_exports([SimpleNamespace(name="siem", **export)])
     metrics.expose_spans(SimpleNamespace(queued=3, results={"exported": 4, "dropped": 5}))
@@ -61,6 +64,9 @@ async def test_a_page_contains_exactly_the_metrics_that_are_declared(tmp_path: P
     assert found.total("hookgate_spans_total", result="dropped") == 5
     assert found.total("hookgate_alerts_firing", rule="denials") == 2
     assert found.total("hookgate_alert_deliveries_total", receiver="ops", result="failed") == 8
+    assert found.total("hookgate_approvals_total", verdict="denied") == 4
+    assert found.total("hookgate_approvals_pending") == 3
+    assert found.total("hookgate_approval_deliveries_total", receiver="ops", result="delivered") == 6
     exported = [
         found.total("hookgate_export_records_total", export="siem", result="refused"),
         *(found.total(f"hookgate_export_{name}", export="siem") for name in _OF_EXPORTS),

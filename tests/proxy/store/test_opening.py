@@ -83,7 +83,7 @@ def test_a_server_with_tables_of_version_4_is_upgraded_and_keeps_the_rows_of_eve
 ) -> None:
     later = {"policy_revisions", "pinned_tools", "interactions", "panel_sessions", "panel_keys"}
     later |= {"alerts", "alert_deliveries", "alert_silences", "alert_lease"}
-    later |= {"exports", "export_positions", "export_refusals", "session_notes"}
+    later |= {"exports", "export_positions", "export_refusals", "session_notes", "approvals"}
     later |= {table.name for table in INDEX_TABLES}
     with postgres() as server, closing(open_database(server, tmp_path)) as database:
         with database.engine.begin() as connection:

@@ -16,6 +16,7 @@ from support.gateway.loopback import gateway_before
 from support.hooks.policies import CARD
 from support.wire import KEY, ask
 
+from hookgate.proxy.approvals.asking import Approvals
 from hookgate.proxy.config import Config
 from hookgate.translator.fields import camel
 
@@ -160,13 +161,14 @@ async def session(
     path: str = LIVE,
     *,
     autoping: bool = True,
+    approvals: Approvals | None = None,
     **headers: str,
 ) -> AsyncIterator[Session]:
     """A session that has been set up; nothing may take longer than ten seconds."""
     async with (
         asyncio.timeout(10),
         live(model) as upstream,
-        gateway_before(upstream, hooks, config) as url,
+        gateway_before(upstream, hooks, config, approvals=approvals) as url,
         aiohttp.ClientSession(headers={**KEY, **headers}) as http,
         http.ws_connect(url + path, max_msg_size=0, autoping=autoping) as socket,
     ):

@@ -13,6 +13,7 @@ from hookgate.hooks import Engine
 from hookgate.hooks.settings import Layer, SettingsSource, load_sources
 from hookgate.proxy import mock_upstream
 from hookgate.proxy.app import serve_on
+from hookgate.proxy.approvals.asking import Approvals
 from hookgate.proxy.calls.gateway import Gateway
 from hookgate.proxy.config import Config, CredentialSettings, UpstreamSettings
 from hookgate.proxy.mock_upstream import Script
@@ -72,6 +73,7 @@ async def gateway_before(
     *,
     sessions: Sessions | None = None,
     interactions: KnownInteractions | None = None,
+    approvals: Approvals | None = None,
 ) -> AsyncIterator[str]:
     """The gateway before any upstream, which all three APIs are at; gives its base URL."""
     config = config or Config()
@@ -79,7 +81,9 @@ async def gateway_before(
         file = write_settings(Path(folder), settings) if isinstance(settings, dict) else settings
         engine = Engine(load_sources([SettingsSource(file, layer)] if file else []))
         async with upstreams_at(upstream_url, config.upstream) as upstream:
-            gateway = Gateway(engine, upstream, config, sessions=sessions, interactions=interactions)
+            gateway = Gateway(
+                engine, upstream, config, sessions=sessions, interactions=interactions, approvals=approvals
+            )
             async with serve_on(gateway.handle, "127.0.0.1", 0, config.limits) as url:
                 try:
                     yield url

@@ -6,7 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 from support.gateway.loopback import running_upstream, upstreams_at, write_settings
+from support.wire import post
+from yarl import URL
 
 from hookgate.hooks.engine_reloader import EngineReloader
 from hookgate.proxy import policy
@@ -15,6 +18,7 @@ from hookgate.proxy.admin.access import panel_link
 from hookgate.proxy.admin.listener import AdminListener
 from hookgate.proxy.admin.panel import Panel, open_panel
 from hookgate.proxy.app import serve_on
+from hookgate.proxy.approvals.asking import open_approvals_of
 from hookgate.proxy.audit.trail import open_audit_trail
 from hookgate.proxy.calls.gateway import Gateway
 from hookgate.proxy.config import Config, EffectiveConfig
@@ -29,6 +33,8 @@ from hookgate.proxy.upstream.access_tokens import PolicyTokens
 
 TOKEN = "a-token-of-some-length"  # noqa: S105  # of gateways that end with their tests
 BEARER = {"Authorization": f"Bearer {TOKEN}"}
+SAME = {"X-Hookgate-Panel": "1", "Content-Type": "application/json"}
+"""The headers of requests that make changes, and that the panel's page makes."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +61,7 @@ async def panel_gateway(
     *,
     admin: dict[str, Any] | None = None,
     alerts: dict[str, Any] | None = None,
+    approvals: dict[str, Any] | None = None,
     audit: dict[str, Any] | None = None,
     keys: dict[str, Any] | None = None,
     logs: dict[str, Any] | None = None,
@@ -76,6 +83,7 @@ async def panel_gateway(
         "admin": {"token": TOKEN} if admin is None else admin,
         "audit": {"enabled": False} if audit is None else audit,
         "alerts": alerts or {},
+        "approvals": approvals or {},
         "clients": clients or {},
         "keys": keys or {},
         "logs": logs or {},
@@ -92,8 +100,11 @@ async def panel_gateway(
         operators.serve_admin(operated, "127.0.0.1", 0) as admin_url,
         upstreams_at(upstream_url) as upstreams,
         open_audit_trail(config.audit, None, sources.state) as audit_trail,
+        open_approvals_of(
+            config, store_url, sources.state, audit_trail.record_change if audit_trail else None
+        ) as asking,
     ):
-        gateway = Gateway(reloader, upstreams, config, metrics, audit=audit_trail)
+        gateway = Gateway(reloader, upstreams, config, metrics, audit=audit_trail, approvals=asking)
         operated.receipts, operated.audit = gateway.receipts, audit_trail
         if sign_in is not None:  # the panel's URL was not known before
             config = Config.model_validate({**sections, "sign_in": {"url": admin_url, **sign_in}})
@@ -122,3 +133,20 @@ async def panel_gateway(
         await reloader.close()
         if counts is not None:
             await counts.__aexit__(None, None, None)
+
+
+async def signed_in(gateway: Paneled) -> dict[str, str]:
+    """The headers of a browser that the provider's person has signed in with."""
+    begun = await post(gateway.admin, "/api/sign-in/begin", {}, SAME)
+    async with (
+        aiohttp.ClientSession() as client,
+        client.get(begun.json["url"], allow_redirects=False) as sent,
+    ):
+        query = dict(URL(sent.headers["Location"]).query)
+    answer = await post(gateway.admin, "/api/sign-in/finish", {**query, "flow": begun.json["flow"]}, SAME)
+    assert answer.status == 200, answer.body
+    return {
+        **SAME,
+        "Cookie": answer.headers["set-cookie"].partition(";")[0],
+        "X-Hookgate-Panel": answer.json["proof"],
+    }

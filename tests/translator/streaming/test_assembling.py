@@ -78,6 +78,46 @@ def test_no_event_hides_a_field_of_another_one() -> None:
     assert EARLIER not in join_events([first, {**second, "note": "b", "candidates": first["candidates"]}])
 
 
+@pytest.mark.parametrize(
+    "hidden",
+    [
+        {"usageMetadata": {"trafficType": "a rocket"}},
+        {"usageMetadata": {"a rocket": 1}},
+        {"usageMetadata": {"promptTokensDetails": [{"modality": "ROCKET", "tokenCount": 1}]}},
+        {"event_id": "a rocket"},
+        {"type": "a rocket", "event_type": "a"},
+        {"sequence_number": ["a rocket"]},
+    ],
+)
+def test_no_count_and_no_name_of_an_event_hides_a_text(hidden: dict[str, Any]) -> None:
+    usage = {"trafficType": "ON_DEMAND", "promptTokensDetails": [{"modality": "TEXT", "tokenCount": 2}]}
+    plain = {
+        "usageMetadata": usage,
+        "event_id": "v1_Zg==",
+        "type": "b",
+        "event_type": "b",
+        "sequence_number": 2,
+    }
+    joined = join_events([answer_of({"text": "a"}, **hidden), answer_of({"text": "c"}, **plain)])
+    assert "rocket" in repr(joined[EARLIER]).lower()
+    counted = {**usage, "promptTokensDetails": [{"modality": "TEXT", "tokenCount": 1}]}
+    counts = {**plain, "usageMetadata": counted, "event_id": "v1_Zw==", "type": "c", "sequence_number": 1}
+    assert EARLIER not in join_events([answer_of({"text": "a"}, **counts), answer_of({"text": "c"}, **plain)])
+
+
+def test_a_field_that_a_hook_removes_is_in_no_event() -> None:
+    events = [
+        answer_of({"text": text}, note=note, modelVersion="m")
+        for text, note in zip("abc", "ddd", strict=True)
+    ]
+    joined = join_events(events)
+    edited = {key: value for key, value in joined.items() if key != "note"}
+    assert not any("note" in each for each in split_edit(events, joined, edited))
+    alone = split_edit(events, joined, {"candidates": answer_of({"text": "e"})["candidates"]})
+    assert [each["modelVersion"] for each in alone] == ["m"] * 3
+    assert join_events(alone)["note"] == "d"
+
+
 @pytest.mark.parametrize("parts", [[{"text": "c"}], [{"functionCall": {"name": "g", "args": {}}}]])
 def test_an_edit_of_a_field_reaches_all_events_with_its_value(parts: list[dict[str, Any]]) -> None:
     """Upstreams repeat fields, and the last event may not have them."""

@@ -1,5 +1,5 @@
 #!/bin/sh
-# The call is answered as before. The receipt says that mark-instructions would add a note for the model.
+# The call is answered as before. The receipt says that injections would mark the result, and add a note for the model.
 curl -sS "${HOOKGATE_URL:-http://127.0.0.1:8787}/v1beta/models/gemini-3.8-flash:generateContent" \
   -H "x-goog-api-key: ${GEMINI_API_KEY:-any}" -d @- <<'JSON'
 {"contents": [

@@ -176,6 +176,10 @@ class AgentDialect:
         not_applied = [shown for aspect, shown in _ASPECTS.items() if aspect in inexpressible]
         return AgentAnswer(row.write(name, document, decided), (*not_applied, *decided.others), instead)
 
+    def can_ask(self, name: str, document: Json) -> bool:
+        """Return whether the agent asks its user about an event if it is told to."""
+        return "ask" in self.rows[name].expressible_for(document)
+
     def denial(self, name: str, document: Json, reason: str) -> Json | None:
         """Return the answer that denies an event that was not judged; None if the event cannot be denied."""
         row = self.rows.get(name)

@@ -78,8 +78,8 @@ class BeforeToolOutput(HookOutput):
     """The hook decides whether the tool runs, and may edit its arguments.
 
     - `deny`: the tool does not run, and the agent receives `reason` as its result.
-    - `ask`: the user is asked whether the tool may run. If the gateway derives the event from a call, it
-      cannot ask, and the tool runs.
+    - `ask`: the user is asked whether the tool may run. If the gateway derives the event from a call, it has
+      a person asked, if approvals are configured; otherwise the tool runs.
     - `continue: false`: the tool does not run, and the agent stops with `stopReason`.
     - Exit code 2: like `deny`, with stderr as the reason.
 

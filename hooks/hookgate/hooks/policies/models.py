@@ -12,6 +12,7 @@ from pydantic_core import PydanticCustomError
 
 from hookgate.hooks.policies.armor_templates import TemplateName
 from hookgate.hooks.policies.options import Globs, Options, matches_name, read_options
+from hookgate.hooks.policies.system_text import with_instruction
 from hookgate.hooks.policy_environment import Policy, PolicyEnvironment
 from hookgate.hooks.session import UNREADABLE_MODEL, SessionContext
 from hookgate.translator.fields import camel, read
@@ -258,7 +259,7 @@ def _edit(options: ModelsOptions, request: dict[str, Any], model: str) -> dict[s
     if config:
         edit["config"] = config
     if options.instruct:
-        edit["messages"] = _with_instruction(request["messages"], options.instruct)
+        edit["messages"] = with_instruction(request["messages"], options.instruct)
     return edit
 
 
@@ -272,13 +273,3 @@ def _capped_settings(caps: Mapping[str, float], config: Mapping[str, Any]) -> di
         if not is_number or not least <= value <= maximum:
             capped[name] = int(maximum) if maximum.is_integer() else maximum
     return capped
-
-
-def _with_instruction(messages: list[dict[str, Any]], text: str) -> list[dict[str, Any]]:
-    """Return the messages with the text added to the system instruction, unless it is there already."""
-    if messages and messages[0].get("role") == "system":
-        first, *rest = messages
-        instruction = str(first.get("content", ""))
-        extended = instruction if instruction.endswith(text) else f"{instruction}\n\n{text}"
-        return [{**first, "content": extended}, *rest]
-    return [{"role": "system", "content": text}, *messages]

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, get_args
 
-from hookgate.translator.fields import has_part
+from hookgate.translator.fields import has_part, is_text, read_list
 
 Scope = Literal["prompts", "system", "tool_results", "tool_arguments", "answers", "thoughts", "other"]
 """The role of a text in a conversation; `other` is everything in a request but its turns."""
@@ -37,6 +37,13 @@ def end_of_answers(contents: Sequence[Any], end: int | None = None) -> int:
     while end and is_model_turn(contents[end - 1]):
         end -= 1
     return end
+
+
+def prefilled_text(contents: Sequence[Any]) -> str:
+    """Return the text with which contents begin the model's answer; empty if they do not."""
+    turns = contents[end_of_answers(contents) :]
+    parts = (part for turn in turns for part in read_list(turn, "parts") if is_text(part))
+    return "".join(part["text"] for part in parts if not part.get("thought"))
 
 
 def last_model_turn(contents: Sequence[Any], end: int | None = None) -> int:

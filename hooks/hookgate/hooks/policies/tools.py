@@ -5,12 +5,13 @@
       "deny": [{"tool": "run_shell_command", "when": {"/command": {"runs": {"program": "rm", "flags": "rf"}}},
                 "reason": "nothing is removed recursively"}], "pin": "refuse"}}
 
-As a BeforeToolSelection hook it removes tools that may never be called; as a BeforeTool hook it denies calls.
-Tools that the API runs itself are named by their kind, `googleSearch` or `google_search`, and judged by the
-hosts of their URLs; as an AfterModel hook the policy denies answers in which others were used.
+As a BeforeToolSelection hook it removes tools that may never be called; as a BeforeTool hook it denies calls,
+or asks about them. Tools that the API runs itself are named by their kind, `googleSearch` or `google_search`,
+and judged by the hosts of their URLs; as an AfterModel hook the policy denies answers in which others were
+used.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal, Self
 
@@ -35,12 +36,13 @@ from hookgate.translator.fields import JsonObject, camel, is_larger, read, read_
 _NOT_LISTED = "The tool {name!r} is not on the list of tools that are allowed here."
 _DENIED = "The tool {name!r} is not allowed here."
 _DENIED_WITH_ARGUMENTS = "The tool {name!r} is not allowed here with these arguments."
+_ASKED = "The tool {name!r} may be called if a person agrees."
 _USED = "The answer is withheld, because the API ran the tool {name!r}, which is not allowed here."
 _UNREADABLE = " (The command cannot be read in full: {why}.)"
 
 
 class ToolRule(Options):
-    """A rule that denies tool calls. All keys that are set must match."""
+    """A rule that selects tool calls. All keys that are set must match."""
 
     tool: Globs = ("*",)
     """Names of tools, and kinds of tools that the API runs, with wildcards."""
@@ -69,6 +71,9 @@ class ToolsOptions(Options):
     deny: tuple[ToolRule, ...] = Field(default=(), strict=False)
     """Tools that may not be called, even if `allow` lists them. The first rule that matches applies."""
 
+    ask: tuple[ToolRule, ...] = Field(default=(), strict=False)
+    """Calls that need somebody's agreement, unless they are denied. The first rule that matches applies."""
+
     hosted: Globs | None = None
     """Kinds of tools that the API runs and that may be used, with wildcards; default: those in `allow`."""
 
@@ -80,8 +85,13 @@ class ToolsOptions(Options):
 
     @model_validator(mode="after")
     def _check_effect(self) -> Self:
-        if not self.deny and (self.allow, self.hosted, self.hosts, self.pin) == (None, None, None, None):
-            raise ValueError("has no effect; set allow, deny, hosted, hosts or pin")
+        if not (self.deny or self.ask) and (self.allow, self.hosted, self.hosts, self.pin) == (
+            None,
+            None,
+            None,
+            None,
+        ):
+            raise ValueError("has no effect; set allow, deny, ask, hosted, hosts or pin")
         return self
 
 
@@ -99,11 +109,13 @@ The parser is written in Python, so that other threads run meanwhile.
 def tools_policy(options: Mapping[str, Any], environment: PolicyEnvironment) -> Policy:
     """Create the policy from its options. Raises ValueError if they are invalid."""
     settings = read_options(ToolsOptions, options)
-    reads_commands = any(each.runs for rule in settings.deny for each in rule.when.values())
+    reads_commands = any(each.runs for rule in (*settings.deny, *settings.ask) for each in rule.when.values())
 
     def judge_call(name: str, arguments: Any) -> dict[str, Any] | None:
-        reason = refusal(settings, name, arguments)
-        return {"decision": "deny", "reason": reason} if reason else None
+        if reason := refusal(settings, name, arguments):
+            return {"decision": "deny", "reason": reason}
+        question = _reason_of(settings.ask, name, arguments, _ASKED, _ASKED)
+        return {"decision": "ask", "reason": question} if question else None
 
     def judge(event: dict[str, Any], session: SessionContext) -> Any:
         steps = session.call_state.steps
@@ -127,12 +139,19 @@ def refusal(options: ToolsOptions, name: str, arguments: Any) -> str | None:
     """Return the reason why a call is denied. Returns None if it is allowed."""
     if options.allow is not None and not matches_name(options.allow, name):
         return _NOT_LISTED.format(name=name)
-    for rule in options.deny:
+    return _reason_of(options.deny, name, arguments, _DENIED, _DENIED_WITH_ARGUMENTS)
+
+
+def _reason_of(
+    rules: Sequence[ToolRule], name: str, arguments: Any, default: str, default_with_conditions: str
+) -> str | None:
+    """Return the reason of the first rule that matches a call, or a default; None if no rule matches."""
+    for rule in rules:
         if not rule.is_about(name):
             continue
         finding = check_all(rule.when, arguments)
         if finding.holds:
-            reason = rule.reason or (_DENIED_WITH_ARGUMENTS if rule.when else _DENIED).format(name=name)
+            reason = rule.reason or (default_with_conditions if rule.when else default).format(name=name)
             return reason + (_UNREADABLE.format(why=finding.unreadable) if finding.unreadable else "")
     return None
 

@@ -5,7 +5,6 @@ them.
 """
 
 import re
-from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
@@ -19,6 +18,8 @@ from pydantic import (
     model_validator,
 )
 from pydantic_core import PydanticCustomError
+
+from hookgate.hooks.settings.policies import POLICIES
 
 DEFAULT_TIMEOUT_MS = 60_000
 """The default timeout of a hook in milliseconds, as documented by Gemini CLI."""
@@ -281,21 +282,6 @@ class RegoConfig(HookConfig):
         return " ".join([*self.files, self.query])
 
 
-_POLICY_DEFAULTS: Mapping[Any, Mapping[str, str]] = {
-    "redact": {"view": "body", "stream": "held"},
-    "model_armor": {"view": "body", "stream": "window"},
-    "guardrail": {"view": "body", "stream": "window"},
-    "models": {"view": "raw", "stream": "event"},
-    "cassette": {"view": "raw", "stream": "complete"},
-    "tools": {"view": "raw", "stream": "event"},
-}
-"""Settings of policies that differ from the defaults of other hooks."""
-
-
-TEXTLESS_POLICIES = frozenset({"tools"})
-"""Policies that read no text of an answer, so that they miss nothing which is split between two events."""
-
-
 class BuiltinConfig(HookConfig):
     """A policy that comes with hookgate, with its options."""
 
@@ -310,13 +296,14 @@ class BuiltinConfig(HookConfig):
     @classmethod
     def _apply_defaults(cls, value: Any) -> Any:
         name = value.get("builtin") if isinstance(value, dict) else None
-        defaults = _POLICY_DEFAULTS.get(name, {}) if isinstance(name, str) else {}
-        return {**defaults, **value} if defaults else value
+        policy = POLICIES.get(name) if isinstance(name, str) else None
+        return {**policy.defaults, **value} if policy else value
 
     @model_validator(mode="after")
     def _check_view(self) -> Self:
-        view = _POLICY_DEFAULTS.get(self.builtin, {}).get("view", self.view)
-        if self.view != view:  # another view would hide what the policy must check
+        policy = POLICIES.get(self.builtin)
+        view = policy.view if policy and policy.view else self.view
+        if self.view != view:
             raise PydanticCustomError(
                 "form", 'view: this policy supports only "view": "{view}"; remove the key', {"view": view}
             )

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Literal
 
 from hookgate.hooks.settings.configs import (
-    TEXTLESS_POLICIES,
     AnyConfig,
     BuiltinConfig,
     CommandConfig,
@@ -22,6 +21,7 @@ from hookgate.hooks.settings.configs import (
     shown_url,
 )
 from hookgate.hooks.settings.event_names import ADVISORY, TOOL_EVENTS, TRIGGER_EVENTS
+from hookgate.hooks.settings.policies import POLICIES
 from hookgate.hooks.settings.sources import GEMINI_LAYERS, Layer, NumberedText
 
 KNOWN_TOOLS = (
@@ -289,7 +289,8 @@ class Hook:
     @property
     def misses_split_text(self) -> bool:
         """Whether the hook judges each event of a streamed answer alone."""
-        if isinstance(self.config, BuiltinConfig) and self.config.builtin in TEXTLESS_POLICIES:
+        policy = POLICIES.get(self.config.builtin) if isinstance(self.config, BuiltinConfig) else None
+        if policy and not policy.reads_text:
             return False
         return self.event == "AfterModel" and self.config.mode == "enforce" and self.stream == "event"
 

@@ -13,6 +13,7 @@ from hookgate.proxy import __version__
 from hookgate.proxy.admin.access import PROOF
 from hookgate.proxy.admin.acting import Comparisons
 from hookgate.proxy.admin.alerts import AlertPanel
+from hookgate.proxy.admin.approvals import ApprovalPanel
 from hookgate.proxy.admin.budgets import Budgets
 from hookgate.proxy.admin.calls import Calls, refused_requests
 from hookgate.proxy.admin.policy import HookPanel, shown_gateway, shown_policy
@@ -79,6 +80,8 @@ class PanelApi:
     pushed: PushedPolicy | None = None
     alerts: AlertPanel | None = None
     """The alerts; None without rules."""
+    approvals: ApprovalPanel | None = None
+    """The approvals; None if people decide nothing."""
 
     def answers(self) -> dict[str, Answer]:
         """Return the routes that only read."""
@@ -94,6 +97,8 @@ class PanelApi:
             "GET /api/words": self._words,
             "GET /api/changes": self._changes,
             "GET /api/alerts": self._alerts,
+            "GET /api/approvals": self._approvals,
+            "GET /api/approvals/NAME": self._approval,
             "GET /api/refused": self._refused,
             "GET /api/sessions": self._sessions,
             "GET /api/hooks/compare": self._comparison,
@@ -117,6 +122,7 @@ class PanelApi:
             "readiness": (await self.readiness())[1],
             "files": in_force["files"],
             "pushed": in_force["pushed"],
+            "approvals_pending": await self.approvals.pending() if self.approvals else None,
             **settings_out_of_force(self.hooks.reloader.not_in_force),
         }
 
@@ -179,6 +185,16 @@ class PanelApi:
 
     async def _words(self, _: PanelRequest) -> JsonObject:
         return {"words": [{"name": name, "help": text} for name, text in WORD_HELP.items()]}
+
+    async def _approvals(self, asked: PanelRequest) -> JsonObject:
+        if self.approvals is None:
+            return {"requests": [], "decides": False}
+        return await self.approvals.rows(asked.person)
+
+    async def _approval(self, asked: PanelRequest) -> JsonObject:
+        if self.approvals is None:
+            raise ApiError(404, "People decide nothing at this gateway: approvals.mode is off.")
+        return await self.approvals.one(asked.person, asked.name)
 
     async def _changes(self, asked: PanelRequest) -> JsonObject:
         _check_parameters(asked.query, ("since", "limit"))

@@ -15,9 +15,11 @@ from yarl import URL
 
 from hookgate.hooks.engine_reloader import EngineReloader
 from hookgate.proxy.admin.access import Access, admin_token_source, create_token, panel_link
-from hookgate.proxy.admin.acting import Actions, Comparisons, PlanAction, TryHooks
+from hookgate.proxy.admin.acting import Action, Actions, Comparisons, PlanAction, TryHooks
 from hookgate.proxy.admin.alerts import AlertPanel
 from hookgate.proxy.admin.api import Answer, Download, PanelApi, PanelRequest, Readiness
+from hookgate.proxy.admin.approval_pages import link_page, read_form
+from hookgate.proxy.admin.approvals import ApprovalPanel
 from hookgate.proxy.admin.budgets import Budgets
 from hookgate.proxy.admin.calls import AuditedCalls, Calls, ReceivedCalls
 from hookgate.proxy.admin.live_feed import LiveFeed
@@ -26,6 +28,8 @@ from hookgate.proxy.admin.roles import Person, UnknownPersonError, find_route
 from hookgate.proxy.admin.sessions import PanelSessions
 from hookgate.proxy.alerts.rules import read_alert_rules
 from hookgate.proxy.alerts.table import AlertTable
+from hookgate.proxy.approvals.links import LinkError, read_links
+from hookgate.proxy.approvals.table import ApprovalTable
 from hookgate.proxy.audit.index.building import open_index
 from hookgate.proxy.audit.reading import AuditReader
 from hookgate.proxy.config import Config, SignInSettings
@@ -42,7 +46,14 @@ from hookgate.proxy.server.bodies import read_request
 from hookgate.proxy.server.connection import error_response
 from hookgate.proxy.server.listener import address_of
 from hookgate.proxy.sessions.sessions import Sessions
-from hookgate.proxy.store.database import FAILURES, open_alerts, open_audit, open_keys, reason
+from hookgate.proxy.store.database import (
+    FAILURES,
+    open_alerts,
+    open_approvals,
+    open_audit,
+    open_keys,
+    reason,
+)
 from hookgate.translator.fields import JsonObject
 from hookgate.translator.strictjson import dumps
 
@@ -138,6 +149,9 @@ class Panel:
             "POST /api/sign-out": self._sign_out,
             "POST /api/hooks/switch": self._switch,
             "POST /api/alerts/silence": self._silence,
+            "POST /api/approvals": self._acting(self._plan_decision),
+            "GET /approvals/NAME": self._link_page,
+            "POST /approvals/NAME": self._answer_link,
             **{route: self._acting(plan) for route, plan in (actions.plans() if actions else {}).items()},
         }
         """The handler of each route. `ROUTES` says which role it needs."""
@@ -157,7 +171,8 @@ class Panel:
             log.exception("internal error in the panel; please report this")
             response = error_response(ApiError(500, "Internal error in hookgate; see the gateway's log."))
         if not response.prepared:
-            response.headers.update(HEADERS)
+            for header, value in HEADERS.items():
+                response.headers.setdefault(header, value)
         return response
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -166,7 +181,7 @@ class Panel:
         is_api = path.startswith("/api/")
         if request.method == hdrs.METH_POST and is_api:
             self.access.check_change(request)
-        elif request.method not in (hdrs.METH_GET, hdrs.METH_HEAD):
+        elif request.method not in (hdrs.METH_GET, hdrs.METH_HEAD) and route is None:
             raise only_get()
         if route not in self.handlers:
             if is_api and request.method != hdrs.METH_POST:
@@ -175,6 +190,32 @@ class Panel:
         person = await self.access.authorize(request, route)
         question = PanelRequest(person, dict(parse_qsl(query)), name) if person else None
         return await self.handlers[route](request, question)
+
+    # ---- approvals, which people also decide with links, without a session
+
+    async def _plan_decision(self, body: JsonObject, person: Person) -> Action:
+        return await self._approvals.plan(body, person)
+
+    async def _link_page(self, request: web.BaseRequest, _: PanelRequest | None) -> web.Response:
+        return await self._approvals.page(_token(request))
+
+    async def _answer_link(self, request: web.BaseRequest, _: PanelRequest | None) -> web.Response:
+        """Decide as the form of a link's page says, once that is on record. Errors are pages, too."""
+        try:
+            answer = await self._approvals.answer(_token(request), await read_form(request))
+            await self._put_on_record(request, answer.person, "link", answer.action.name, answer.action.about)
+            await answer.action.make()
+        except LinkError as error:
+            return link_page(str(error), status=403)
+        except ApiError as error:
+            return link_page(error.message, status=error.code)
+        return await self._approvals.page(_token(request))
+
+    @property
+    def _approvals(self) -> ApprovalPanel:
+        if self.api.approvals is None:
+            raise ApiError(404, _NOTHING)
+        return self.api.approvals
 
     async def _page(self, request: web.BaseRequest, _: PanelRequest | None) -> web.Response:
         found = self._pages.get(request.raw_path.partition("?")[0])
@@ -320,17 +361,21 @@ class Panel:
         """Log a change and record it before it is made. Raises ApiError if that is not possible."""
         if asked is None:
             raise RuntimeError("a change needs somebody who makes it")
-        who, subject = asked.person.name, asked.person.subject
-        log.info(
-            "change by %s (%s) from %s: %s %s",
-            who,
-            asked.person.role,
-            request.remote,
-            change,
-            dumps(about).decode(),
-        )
+        person = asked.person
+        with_subject = {**about, "subject": person.subject} if person.subject else about
+        await self._put_on_record(request, person.name, person.role, change, with_subject)
+
+    async def _put_on_record(
+        self, request: web.BaseRequest, who: str, role: str, change: str, about: JsonObject
+    ) -> None:
+        """Log and record a change of somebody. `role` says with which right. Raises ApiError."""
+        log.info("change by %s (%s) from %s: %s %s", who, role, request.remote, change, dumps(about).decode())
         if self._record is not None:
-            await self._record(who, change, {**about, **({"subject": subject} if subject else {})})
+            await self._record(who, change, about)
+
+
+def _token(request: web.BaseRequest) -> str:
+    return request.raw_path.partition("?")[0].rpartition("/")[2]
 
 
 def _json(body: Mapping[str, Any]) -> web.Response:
@@ -383,6 +428,7 @@ async def open_panel(  # noqa: PLR0913, PLR0917  # the parts of a panel
         budgets = Budgets(store_url, sources.state)
         stack.push_async_callback(asyncio.to_thread, budgets.close)
         alerts = await _alerts(stack, config, store_url, sources.state)
+        approvals = await _approvals(stack, config, store_url, sources.state)
         api = PanelApi(
             hooks,
             calls,
@@ -395,6 +441,7 @@ async def open_panel(  # noqa: PLR0913, PLR0917  # the parts of a panel
             comparisons,
             pushed,
             alerts,
+            approvals,
         )
         stack.push_async_callback(comparisons.close)
         signing_in = _sign_in(config.sign_in, access.sessions)
@@ -454,6 +501,16 @@ async def _alerts(stack: AsyncExitStack, config: Config, url: str | None, state:
     table = AlertTable(await asyncio.to_thread(open_alerts, url, state))
     stack.push_async_callback(asyncio.to_thread, table.close)
     return AlertPanel(read_alert_rules(config.alerts), table)
+
+
+async def _approvals(
+    stack: AsyncExitStack, config: Config, url: str | None, state: Path
+) -> ApprovalPanel | None:
+    if not config.approvals.are_needed:
+        return None
+    table = ApprovalTable(await asyncio.to_thread(open_approvals, url, state))
+    stack.push_async_callback(asyncio.to_thread, table.close)
+    return ApprovalPanel(config.approvals, table, read_links(config.approvals, config.approvals_url))
 
 
 async def _audited(stack: AsyncExitStack, receipts: Receipts, url: str | None, state: Path) -> Calls:

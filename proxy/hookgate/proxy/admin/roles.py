@@ -60,6 +60,11 @@ ROUTES: Mapping[str, Role | None] = {
     "GET /api/words": "viewer",
     "GET /api/changes": "viewer",
     "GET /api/alerts": "viewer",
+    "GET /api/approvals": "viewer",
+    "GET /api/approvals/NAME": "auditor",
+    "POST /api/approvals": "auditor",
+    "GET /approvals/NAME": None,
+    "POST /approvals/NAME": None,
     "GET /api/refused": "auditor",
     "GET /api/calls/NAME": "viewer",
     "GET /api/sessions": "viewer",
@@ -84,7 +89,7 @@ ROUTES: Mapping[str, Role | None] = {
 A route that is not listed here is not served. Routes for viewers leave content out for them.
 """
 
-_FOLDERS = ("/panel/", "/receipts/", "/api/calls/")
+_FOLDERS = ("/panel/", "/receipts/", "/approvals/", "/api/calls/", "/api/approvals/")
 
 
 def find_route(method: str, path: str) -> tuple[str | None, str]:

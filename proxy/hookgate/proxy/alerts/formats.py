@@ -6,38 +6,59 @@ format knows no markup, or are escaped.
 
 import json
 import socket
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from hookgate.hooks.timestamps import utc_text
-from hookgate.proxy.alerts.states import Message
-from hookgate.proxy.observe.logs import escape_controls
 from hookgate.proxy.webhooks import signed_headers
 
-_MARKS = {"info": "ℹ️", "warning": "⚠️", "error": "🔴", "critical": "🔥"}
 _STYLES = {"info": "accent", "warning": "warning", "error": "attention", "critical": "attention"}
 _LONGEST_SUMMARY = 1024
 
 
-def json_request(message: Message, id_: str, timestamp: int, secret: bytes) -> tuple[bytes, dict[str, str]]:
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """What a receiver is told, in the parts that formats arrange. It has no markup."""
+
+    type: str
+    """What kind of message it is, such as `alert.firing`."""
+    identity: str
+    """The ID of what it is about, which is the same when that begins and when it is over."""
+    subject: str
+    """The name of what it is about, such as that of a rule."""
+    title: str
+    summary: str
+    """A sentence on one line."""
+    facts: Sequence[tuple[str, str]]
+    """Further names and values."""
+    data: Mapping[str, Any]
+    """All that is known, for programs."""
+    severity: str
+    at: int
+    """In milliseconds since 1970."""
+    is_over: bool = False
+    link: str = ""
+    """The URL of a page about it, made by the gateway; empty if there is none."""
+
+
+def json_request(notice: Notice, id_: str, timestamp: int, secret: bytes) -> tuple[bytes, dict[str, str]]:
     """Return the body and the headers of a signed request."""
-    document = {
-        "type": f"alert.{message.state}",
-        "timestamp": utc_text(message.at / 1000),
-        "data": _data(message),
-    }
+    document = {"type": notice.type, "timestamp": utc_text(notice.at / 1000), "data": notice.data}
     body = _encoded(document)
     return body, signed_headers(secret, id_, timestamp, body)
 
 
-def slack_body(message: Message) -> bytes:
+def slack_body(notice: Notice) -> bytes:
     """Return the body for an incoming webhook of Slack. `plain_text` has neither markup nor mentions."""
-    lines = "\n".join(f"{name}: {value}" for name, value in _facts(message))
-    blocks = [
-        {"type": "header", "text": _plain(_title(message)[:150])},
-        {"type": "section", "text": _plain(f"{summarize(message)}\n{lines}"[:3000])},
+    lines = "\n".join(f"{name}: {value}" for name, value in notice.facts)
+    blocks: list[dict[str, Any]] = [
+        {"type": "header", "text": _plain(notice.title[:150])},
+        {"type": "section", "text": _plain(f"{notice.summary}\n{lines}"[:3000])},
     ]
-    fallback = summarize(message).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    if notice.link:
+        blocks.append({"type": "section", "text": {"type": "mrkdwn", "text": f"<{notice.link}|Open>"}})
+    fallback = notice.summary.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return _encoded({"text": fallback, "mrkdwn": False, "blocks": blocks})
 
 
@@ -45,17 +66,19 @@ def _plain(text: str) -> dict[str, Any]:
     return {"type": "plain_text", "text": text, "emoji": False}
 
 
-def teams_body(message: Message) -> bytes:
+def teams_body(notice: Notice) -> bytes:
     """Return the body for a workflow of Microsoft Teams: an Adaptive Card, whose `TextRun` has no markup."""
-    style = "good" if message.state == "resolved" else _STYLES[message.severity]
-    runs = [_run(_title(message), weight="Bolder"), _run(summarize(message))]
-    runs += [_run(f"{name}: {value}", isSubtle=True) for name, value in _facts(message)]
-    content = {
+    style = "good" if notice.is_over else _STYLES[notice.severity]
+    runs = [_run(notice.title, weight="Bolder"), _run(notice.summary)]
+    runs += [_run(f"{name}: {value}", isSubtle=True) for name, value in notice.facts]
+    content: dict[str, Any] = {
         "$schema": "http://adaptivecards.io/schemas/adaptive-card.json",
         "type": "AdaptiveCard",
         "version": "1.4",
         "body": [{"type": "Container", "style": style, "items": runs}],
     }
+    if notice.link:
+        content["actions"] = [{"type": "Action.OpenUrl", "title": "Open", "url": notice.link}]
     attachment = {
         "contentType": "application/vnd.microsoft.card.adaptive",
         "contentUrl": None,
@@ -70,81 +93,27 @@ def _run(text: str, **style: Any) -> dict[str, Any]:
     return {"type": "RichTextBlock", "inlines": [{"type": "TextRun", "text": shown, **style}]}
 
 
-def pagerduty_body(message: Message, routing_key: str) -> bytes:
+def pagerduty_body(notice: Notice, routing_key: str) -> bytes:
     """Return the body for PagerDuty's Events API v2."""
     event: dict[str, Any] = {
         "routing_key": routing_key,
-        "event_action": "resolve" if message.state == "resolved" else "trigger",
-        "dedup_key": f"hookgate-{message.alert}",
+        "event_action": "resolve" if notice.is_over else "trigger",
+        "dedup_key": f"hookgate-{notice.identity}",
     }
-    if message.state != "resolved":
+    if not notice.is_over:
         event["client"] = "hookgate"
         event["payload"] = {
-            "summary": summarize(message)[:_LONGEST_SUMMARY],
+            "summary": notice.summary[:_LONGEST_SUMMARY],
             "source": f"hookgate {socket.gethostname()}",
-            "severity": message.severity,
-            "timestamp": utc_text(message.at / 1000),
-            "class": message.rule,
-            "custom_details": _data(message),
+            "severity": notice.severity,
+            "timestamp": utc_text(notice.at / 1000),
+            "class": notice.subject,
+            "custom_details": notice.data,
         }
+        if notice.link:
+            event["links"] = [{"href": notice.link, "text": "Open"}]
     return _encoded(event)
 
 
 def _encoded(document: Mapping[str, Any]) -> bytes:
     return json.dumps(document).encode()
-
-
-def _data(message: Message) -> dict[str, Any]:
-    return {
-        "alert": message.alert,
-        "state": message.state,
-        "rule": message.rule,
-        "severity": message.severity,
-        "group": dict(message.group),
-        "count": message.count,
-        "value": message.value,
-        "over": message.threshold,
-        "percent": message.level,
-        "within": message.within,
-        "query": message.query,
-        "since": utc_text(message.since / 1000),
-        "summary": summarize(message),
-    }
-
-
-def _title(message: Message) -> str:
-    if message.state == "resolved":
-        return f"✅ {message.rule}: resolved"
-    return f"{_MARKS[message.severity]} {message.rule}: {message.severity}"
-
-
-def summarize(message: Message) -> str:
-    """Return the message in one sentence. Names are printable, and quoted."""
-    if message.state == "test":
-        return "This is a test of hookgate's alerts; nothing has happened."
-    group = ", ".join(_named(field, name) for field, name in message.group.items())
-    if message.count == "trouble":
-        state = "writes its audit again" if message.state == "resolved" else "cannot write its audit"
-        return f"{message.rule}: the {group} {state}."
-    about = f" of {group}" if group else ""
-    span = {"day": "this day", "month": "this month"}.get(message.within, f"within {message.within}")
-    amount = f"{message.rule}: {_number(message.value)} {message.count}{about} {span}"
-    bound = _number(message.threshold)
-    if message.level != 100:
-        bound = f"{message.level} percent of the limit, {bound}"
-    return f"{amount}, {'not ' if message.state == 'resolved' else ''}more than {bound}."
-
-
-def _facts(message: Message) -> list[tuple[str, str]]:
-    facts = [("Since", utc_text(message.since / 1000, "seconds"))]
-    if message.query:
-        facts.append(("Calls", f"hookgate audit list {message.query}"))
-    return facts
-
-
-def _named(field: str, name: str) -> str:
-    return f'{field} "{escape_controls(name, keep_lines=False)}"' if name else f"no {field}"
-
-
-def _number(value: float) -> str:
-    return f"{value:,.2f}".rstrip("0").rstrip(".")

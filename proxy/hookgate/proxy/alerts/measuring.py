@@ -15,11 +15,8 @@ from hookgate.proxy.audit.index.times import DAY, HOUR
 from hookgate.proxy.store.database import Database
 from hookgate.proxy.store.models import CALLER_FIELDS, audit_calls, audit_names, call_sums, session_sums
 
-MAX_GROUPS = 100
-"""The groups of a rule that are looked at, those with most first."""
-
-MAX_LOOKED_UP = 1000
-"""The groups of a rule about what is new that are looked at; most of them are known."""
+MAX_GROUPS = 1000
+"""The groups of a rule that are looked at, those with most first. Clients may invent some to hide others."""
 
 STATEMENT_SECONDS = 3.0
 """How long one statement may take; a rule whose statement takes longer keeps its state."""
@@ -59,8 +56,7 @@ class Meter:
         Groups that cannot be looked up `until` then, on the monotonic clock, are left out.
         """
         query = rule.query_at(now)
-        limit = MAX_LOOKED_UP if rule.settings.new else MAX_GROUPS
-        report = self._reports.report(query, rule.groups or ("outcome",), limit)
+        report = self._reports.report(query, rule.groups or ("outcome",), MAX_GROUPS)
         if not rule.groups:
             return Measured({(): _amount(report, report.total, rule.settings.count)})
         width = len(rule.groups)

@@ -1,4 +1,4 @@
-"""The receivers of alerts: their URLs and secrets, and one attempt to deliver a message."""
+"""The receivers of messages: their URLs and secrets, and one attempt to deliver a notice."""
 
 import asyncio
 import re
@@ -11,8 +11,7 @@ from pydantic import SecretStr
 from yarl import URL
 
 from hookgate.hooks.runners.service_client import is_local
-from hookgate.proxy.alerts.formats import json_request, pagerduty_body, slack_body, teams_body
-from hookgate.proxy.alerts.states import Message
+from hookgate.proxy.alerts.formats import Notice, json_request, pagerduty_body, slack_body, teams_body
 from hookgate.proxy.config import AlertReceiver, AlertSettings, ConfigError
 from hookgate.proxy.config.values import read_secret, webhook_url
 from hookgate.proxy.posting import PostClient
@@ -47,9 +46,9 @@ class Receiver:
             raise ValueError("must be an integration key of PagerDuty: 32 letters and digits")
         self._client = PostClient(SEND_SECONDS)
 
-    async def send(self, message: Message, id_: str) -> SendResult:
-        """Send a message, and return whether it was accepted. Errors quote nothing of the answer."""
-        body, headers = self._request(message, id_)
+    async def send(self, notice: Notice, id_: str) -> SendResult:
+        """Send a notice, and return whether it was accepted. Errors quote nothing of the answer."""
+        body, headers = self._request(notice, id_)
         try:
             answer = await self._client.post(self._url, body, {"Content-Type": "application/json", **headers})
         except TimeoutError:
@@ -64,16 +63,16 @@ class Receiver:
         """Close the connections."""
         await self._client.close()
 
-    def _request(self, message: Message, id_: str) -> tuple[bytes, dict[str, str]]:
+    def _request(self, notice: Notice, id_: str) -> tuple[bytes, dict[str, str]]:
         match self.kind:
             case "slack":
-                return slack_body(message), {}
+                return slack_body(notice), {}
             case "teams":
-                return teams_body(message), {}
+                return teams_body(notice), {}
             case "pagerduty":
-                return pagerduty_body(message, self._secret), {}
+                return pagerduty_body(notice, self._secret), {}
             case _:
-                return json_request(message, id_, int(time.time()), self._key)
+                return json_request(notice, id_, int(time.time()), self._key)
 
 
 def _is_final(status: int) -> bool:

@@ -14,6 +14,7 @@ from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, suppress
 from pathlib import Path
 
 from hookgate.proxy.alerts.measuring import Measured, Meter
+from hookgate.proxy.alerts.notices import alert_notice
 from hookgate.proxy.alerts.receivers import Receiver, close_receivers, read_receivers
 from hookgate.proxy.alerts.rules import EvaluatedRule, read_alert_rules
 from hookgate.proxy.alerts.states import AlertChanges, AlertId, Firing, Message, advance, describe
@@ -222,7 +223,9 @@ class Alerting:
     async def _attempt(self, delivery: Delivery) -> None:
         """Try to deliver a message, and store the result. If that fails, the attempt is repeated later."""
         try:
-            result = await self._receivers[delivery.receiver].send(delivery.message, delivery.id)
+            result = await self._receivers[delivery.receiver].send(
+                alert_notice(delivery.message), delivery.id
+            )
             self._count(delivery.receiver, result.error)
             await self._threads.run(
                 lambda: self._table.settle(delivery, _now(), result.error, final=result.final)
@@ -300,7 +303,7 @@ class Alerting:
         for tried in range(_DIRECT_TRIES):
             if tried:
                 await asyncio.sleep(_PAUSE * 2 ** (tried - 1))
-            result = await receiver.send(message, id_)
+            result = await receiver.send(alert_notice(message), id_)
             self._count(receiver.name, result.error)
             if not result.error or result.final:
                 return

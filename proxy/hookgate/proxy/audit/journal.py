@@ -6,10 +6,12 @@ with one write and one flush, and soon moves many of them to the database in one
 """
 
 import errno
+import logging
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 import orjson
 
@@ -17,6 +19,8 @@ from hookgate.proxy.audit.chain import ChainRecord, Columns, NewRecord, canonica
 from hookgate.proxy.errors import StoreError, describe_os_error
 from hookgate.translator import BodyError
 from hookgate.translator.strictjson import MAX_RECORD_DEPTH, loads
+
+log = logging.getLogger("hookgate.audit")
 
 FOLDER = "audit-writers"
 """The folder in the state folder with the locks and journals of writers."""
@@ -92,27 +96,52 @@ def journal_path(state: Path, writer: str) -> Path:
     return state / FOLDER / f"{writer}.journal"
 
 
-def read_journal(path: Path, seq: int, tip: str) -> list[NewRecord]:
-    """Return the records of a journal that follow the record with the number `seq` and the hash `tip`.
+class LeftJournal(NamedTuple):
+    """The journal of a writer that has died."""
+
+    path: Path
+    records: list[NewRecord]
+    """The records that are not in the database, and follow those that are."""
+    unread: int
+    """The number of other complete lines: the file was damaged, or the database replaced."""
+
+    def remove(self) -> None:
+        """Remove the file, whose records are in the database now; keep and report one with other lines."""
+        if not self.unread:
+            self.path.unlink(missing_ok=True)
+            return
+        kept = self.path.with_suffix(".unread")
+        self.path.rename(kept)
+        log.error(
+            "%s records of a gateway that ended unexpectedly are damaged, or do not follow those in the "
+            "database; they are kept in %s",
+            self.unread,
+            kept,
+        )
+
+
+def read_journal(path: Path, seq: int, tip: str) -> LeftJournal:
+    """Return what a journal has after the record with the number `seq` and the hash `tip`.
 
     The journal of a writer that died may begin with records that are in the database already, and end with a
     line that was not written completely. Without a file there are no records. Raises StoreError.
     """
     try:
-        lines = path.read_bytes().splitlines()
+        *lines, last = path.read_bytes().split(b"\n")
     except FileNotFoundError:
-        return []
+        return LeftJournal(path, [], 0)
     except OSError as error:
         raise StoreError(f"{path}: cannot be read: {describe_os_error(error)}") from None
     records: list[NewRecord] = []
-    for line in lines:
+    saved, unread = seq, 0
+    for line in (*lines, last):
         new = _record(line)
-        if new is None or (records and new.record.seq != seq + 1):
-            break
-        if new.record.seq == seq + 1 and new.record.previous == tip:
+        if new is not None and new.record.seq == seq + 1 and new.record.previous == tip:
             records.append(new)
             seq, tip = new.record.seq, new.hash
-    return records
+        elif line is not last and (new is None or new.record.seq > saved):
+            unread += 1
+    return LeftJournal(path, records, unread)
 
 
 def _line(new: NewRecord) -> bytes:

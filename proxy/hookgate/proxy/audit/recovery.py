@@ -10,7 +10,7 @@ from pathlib import Path
 from sqlalchemy import Connection, select
 
 from hookgate.proxy.audit.chain import AuditError, Entry, audit_entry, interrupted_entry
-from hookgate.proxy.audit.journal import FOLDER, journal_path, read_journal
+from hookgate.proxy.audit.journal import FOLDER, LeftJournal, journal_path, read_journal
 from hookgate.proxy.audit.locks import Locks, writer_locks
 from hookgate.proxy.audit.stored import chain_tip, insert_records, note_ends, record_body
 from hookgate.proxy.audit.writer import Writer
@@ -47,7 +47,7 @@ class Recovery:
                 if self._is_dead(number):
                     held.callback(self._locks.release, number)
                     dead.append(number)
-            held.pop_all()
+            held.pop_all()  # nothing has failed, so the locks stay acquired
         return dead
 
     def ends(self, number: int) -> Sequence[Entry]:
@@ -68,7 +68,7 @@ class Recovery:
                 for row in connection.execute(starts)
             ]
             has_ended = bool(connection.execute(ended).scalar_one())
-        journal.unlink(missing_ok=True)
+        journal.remove()
         if has_ended:
             return ()
         seq, tip_hash = tip or (0, None)
@@ -87,16 +87,17 @@ class Recovery:
         return False
 
 
-def _save_journal(connection: Connection, state: Path, number: int) -> Path:
-    """Insert the records that are only in a dead writer's journal. Returns the path of the journal."""
+def _save_journal(connection: Connection, state: Path, number: int) -> LeftJournal:
+    """Insert the records that are only in a dead writer's journal, and return the journal."""
     query = select(audit_writers.c.document, audit_writers.c.hash).where(audit_writers.c.number == number)
     document, own_hash = connection.execute(query).one()
     path = journal_path(state, str(loads(document)["writer"]))
     seq, tip = chain_tip(connection, number) or (0, own_hash.hex())
-    if records := read_journal(path, seq, tip):
-        insert_records(connection, number, records)
-        note_ends(connection, records)
-    return path
+    journal = read_journal(path, seq, tip)
+    if journal.records:
+        insert_records(connection, number, journal.records)
+        note_ends(connection, journal.records)
+    return journal
 
 
 def save_journals(database: Database, state: Path) -> None:
@@ -112,7 +113,7 @@ def save_journals(database: Database, state: Path) -> None:
             dead = [number for number in connection.execute(query).scalars() if locks.acquire(number)]
             journals = [_save_journal(connection, state, number) for number in dead]
         for journal in journals:
-            journal.unlink(missing_ok=True)
+            journal.remove()
 
 
 async def recover(recovery: Recovery, locks: Locks, writer: Writer, own: int) -> int:

@@ -25,13 +25,6 @@ _BATCH = 1000
 _PATIENCE = 0.01
 """Seconds that records are held back to share a write, if no call waits for them."""
 
-_ITERATIONS = 1
-"""Iterations of the event loop for which a call's records are held back, to share a write.
-
-Calls that arrive together queue their records within about one iteration. Waking the thread for each of them
-would cost more than writing the records.
-"""
-
 _APART = 0.01
 """Seconds between the beginnings of two writes if several calls wait for them.
 
@@ -253,7 +246,7 @@ class Writer:
 
     @property
     def lag_seconds(self) -> float:
-        """The age of the oldest of them in seconds."""
+        """The age of the oldest queued record in seconds."""
         return self._queue.lag_seconds
 
     @property
@@ -290,15 +283,10 @@ class Writer:
             if (delay := self._next_flush - loop.time()) > 0:
                 loop.call_later(delay, self._flush, loop)
             else:
-                self._flush_later(loop, _ITERATIONS)
+                # Calls that arrive together queue their records within about one iteration of the event loop.
+                # To wake the thread for each of them would cost more than to write the records.
+                loop.call_soon(self._flush, loop)
         return pending
-
-    def _flush_later(self, loop: asyncio.AbstractEventLoop, iterations: int) -> None:
-        """Flush the queue after some iterations of the event loop."""
-        if iterations:
-            loop.call_soon(self._flush_later, loop, iterations - 1)
-        else:
-            self._flush(loop)
 
     def _flush(self, loop: asyncio.AbstractEventLoop) -> None:
         """Have the queued records written, and let those of further calls wait if several wait for these."""

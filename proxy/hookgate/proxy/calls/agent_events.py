@@ -104,7 +104,15 @@ class AgentEvents:
         event, session = await self._events.read(call, event_name, body)
         reason = await self._reason_of_refusal(session) if isinstance(event, BeforeTool) else None
         if reason is None:
-            output = await self._events.judge(call, engine, event, session, body, from_hooks=True)
+            output = await self._events.judge(
+                call,
+                engine,
+                event,
+                session,
+                body,
+                from_hooks=True,
+                asks_people=not dialect.can_ask(name, document),
+            )
         else:  # the agent may not have been able to apply the decision about its session or turn
             call.record.note_verdict(event_name, Verdict("deny", reason=reason))
             output = {"decision": "deny", "reason": reason}

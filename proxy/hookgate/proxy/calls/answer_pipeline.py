@@ -500,7 +500,7 @@ def _tool_gate(
         )
     tool_judge = judge.of_derived("tools", request.reported)
     if tool_judge.listens_to(BeforeTool.name):
-        rules.append(ToolCallEvents(tool_judge, request.descriptions))
+        rules.append(ToolCallEvents(tool_judge, request.descriptions, may_wait=True))
     if not rules and turn_end is None:
         return None
     return ToolGate(

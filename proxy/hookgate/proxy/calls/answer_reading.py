@@ -146,10 +146,9 @@ def read_answer(data: bytes, body_worker: BodyWorker) -> JsonObject:
 
 
 def checked_answer(body: JsonObject) -> JsonObject:
-    """Return the response in an answer. Raises ApiError (502) if it cannot be shown to hooks."""
+    """Return an answer with the fields that clients need. Raises ApiError (502) if hooks cannot read it."""
     try:
-        typed_answer(check_response(body))
-        return body
+        return typed_answer(check_response(body))
     except BodyError as error:
         raise unreadable_answer(str(error)) from None
 

@@ -56,7 +56,8 @@ async def judge_batch(call: Call, judge: Judge, data: bytes) -> bytes:
     for answer in state.answers:
         await steps.pause()
         with steps.judging(answer):
-            answers.append(await _judge_answer(judge, call.route.model, checked_answer(answer)))
+            response = await steps.run(checked_answer, answer)
+            answers.append(await _judge_answer(judge, call.route.model, response))
     event = answer_event(call.route.model, state.rest())
     rest = await judge.fire(event)
     judge.raise_if_ended(rest.verdict, event.name)

@@ -1,5 +1,6 @@
 """One request until its answer ends: who makes it, what it is sent with, and where its steps run."""
 
+import asyncio
 from collections.abc import AsyncIterable, AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -50,7 +51,7 @@ class Call:
         self.caller = services.callers.caller_for(route, request.headers, issued)
         self.named_session = named_session(route, request.headers)
         """The session name in the path or header; empty if there is none."""
-        self.earlier: StoredInteraction | None = None
+        self.earlier_interaction: StoredInteraction | None = None
         """The interaction that the call continues or reads, as far as it is known."""
         self.cached_content = ""
         """The name of the cached contents to which the request refers."""
@@ -156,7 +157,8 @@ class Call:
         self.note_session(session)
         if self.services.audit is not None:
             self.services.audit.queue_start(self.record)
-        return Judge.of_call(engine, self.record, session, body), open_session
+        approvals = self.services.approvals
+        return Judge.of_call(engine, self.record, session, body, approvals), open_session
 
     def _describe(
         self, body: JsonObject, name: str, generates: bool
@@ -169,7 +171,7 @@ class Call:
         state.steps, state.rerouted, state.model = self.steps, self.services.rerouted, self.record.model
         if generates:
             state.expected = self._with_stored(state.expected, [body])
-        earlier_session = "" if self.earlier is None else self.earlier.session
+        earlier_session = "" if self.earlier_interaction is None else self.earlier_interaction.session
         session = caller.in_session(name or earlier_session or caller.conversation_id(contents), state)
         if name:
             return session, None
@@ -199,7 +201,7 @@ class Call:
 
     def _with_stored(self, expected: ExpectedUse, requests: Sequence[JsonObject]) -> ExpectedUse:
         """Add the tokens of what the API has stored and the requests refer to, as far as they are known."""
-        tokens = 0 if self.earlier is None else self.earlier.tokens
+        tokens = 0 if self.earlier_interaction is None else self.earlier_interaction.tokens
         for request in requests:
             if isinstance(name := read(request, "cachedContent"), str):
                 self.cached_content = name
@@ -228,7 +230,8 @@ class Call:
         """Send the request upstream and yield the answer before its body is read.
 
         Raises ApiError if there is no answer, and before sending if the start of the call cannot be recorded
-        or the caller's key is no longer valid. Raises UpstreamError if reading the answer fails.
+        or the key is no longer valid, which also ends the reading of the answer. Raises UpstreamError
+        if reading it fails.
         """
         if self._admission is not None:
             await self._admission.hold(self.record.expected_use())
@@ -243,7 +246,7 @@ class Call:
                 attempts = FailOver(
                     upstreams, self.record, method, route, self.steps.run, decompress=decompress
                 )
-                async with attempts.final_answer(headers, data) as answer:
+                async with attempts.final_answer(headers, data) as answer, self._while_key_is_valid(answer):
                     yield answer
                 return
             with self.record.attempt() as attempt:
@@ -251,3 +254,26 @@ class Call:
                     attempt, method, route, headers, data, decompress=decompress
                 ) as answer:
                     yield answer
+
+    @asynccontextmanager
+    async def _while_key_is_valid(self, answer: UpstreamAnswer) -> AsyncIterator[None]:
+        """Within the block, reading the answer raises ApiError (403) once the caller's key is withdrawn.
+
+        A token is not watched: it cannot be revoked, and an answer may end after it has expired.
+        """
+        if self.caller.issued is None or self.caller.issued.is_token:
+            yield
+            return
+        read, withdrawal = answer.read, asyncio.create_task(self.key_withdrawn())
+
+        async def read_if_valid() -> bytes:
+            data = await read()
+            if withdrawal.done():
+                await self.check_key_again()
+            return data
+
+        answer.read = read_if_valid
+        try:
+            yield
+        finally:
+            withdrawal.cancel()

@@ -6,6 +6,7 @@ and `transcript_path` are passed to hooks but never opened.
 
 import time
 from dataclasses import dataclass, field, replace
+from typing import cast
 
 from aiohttp import hdrs, web
 from cachetools import LRUCache
@@ -107,15 +108,19 @@ class EventService:
         *,
         deliver: bool = False,
         from_hooks: bool = False,
+        asks_people: bool = False,
     ) -> Output:
         """Run the hooks of an event, whose input is `body`, and return their combined output.
 
         `deliver`: the gateway adds the hooks' context to the session's next call. `from_hooks`:
-        the event comes from the agent's own hooks. Raises ApiError.
+        the event comes from the agent's own hooks. `asks_people`: the agent cannot ask its user, so
+        people are asked, if that is configured. Raises ApiError.
         """
         record, services = call.record, call.services
-        judge = Judge(engine, record, session)
+        judge = Judge(engine, record, session, approvals=services.approvals)
         outcome: Outcome[Event] = await judge.fire(event)
+        if asks_people and isinstance(event, BeforeTool):
+            outcome.verdict = await judge.after_approval(cast("Outcome[BeforeTool]", outcome), may_wait=False)
         output = combined_output(event, outcome)
         if services.transcripts is not None:
             line = {

@@ -36,14 +36,14 @@ async def forward_unjudged(
     """
     request, route = call.request, call.route
     # Token usage is read from the answer's bytes, so they must not be compressed.
-    is_judged, meter = route.kind == "judged", AnswerMeter()
-    coding = "identity" if is_judged else request.headers.get(hdrs.ACCEPT_ENCODING, "identity")
+    is_metered, meter = route.kind == "judged", AnswerMeter()
+    coding = "identity" if is_metered else request.headers.get(hdrs.ACCEPT_ENCODING, "identity")
     headers = to_upstream(request.headers, coding)
-    if not is_judged:
+    if not is_metered:
         headers |= {name: request.headers[name] for name in _PARTS if name in request.headers}
     is_small = route.small_body or request.method == hdrs.METH_DELETE
     body = _Body(request, MAX_UNSEEN if is_small else None) if request.body_exists else None
-    response = web.StreamResponse() if route.streamed or not is_judged else _WholeAnswer()
+    response = web.StreamResponse() if route.streamed or not is_metered else _WholeAnswer()
     try:
         data = await _data(body, call) if body else None
         headers |= body.headers() if body else {}
@@ -53,21 +53,21 @@ async def forward_unjudged(
             upload_urls = UploadUrls.of_call(call, route)
             response.headers.update(_as_sent(answer) | rewrite_upload_urls(answer.headers, upload_urls))
             events = answer.headers.get(hdrs.CONTENT_TYPE, "").startswith("text/event-stream")
-            is_stream = is_judged and (events or route.streamed)
+            is_stream = is_metered and (events or route.streamed)
             meter = AnswerMeter(streamed=is_stream, note_model=call.record.note_answered_by)
             if before_answer is not None:
                 await before_answer(answer.status)
             await response.prepare(request)
             async for chunk in answer.chunks():
-                if is_judged:
+                if is_metered:
                     await call.steps.run_in_slices(meter.feed, chunk)
                 await response.write(chunk)
-    except UpstreamError as error:
+    except (UpstreamError, ApiError) as error:
+        failure = error.as_api_error() if isinstance(error, UpstreamError) else error
         if not response.prepared:
-            raise _failure(body, error.as_api_error()) from None
+            raise _failure(body, failure) from None
+        call.services.note_error(call.record, failure)
         close_mid_answer(request)
-    except ApiError as error:
-        raise _failure(body, error) from None
     finally:
         meter.finish()
         call.record.usage += meter.usage

@@ -47,7 +47,8 @@ from hookgate.proxy.upstream.client import Upstreams
 from hookgate.translator import ITEM_METHODS
 from hookgate.translator.strictjson import encode_answer
 
-if TYPE_CHECKING:  # it imports SQLAlchemy, which only an enabled audit needs
+if TYPE_CHECKING:  # they import SQLAlchemy, which only an enabled audit, approvals or issued keys need
+    from hookgate.proxy.approvals.asking import Approvals
     from hookgate.proxy.audit.trail import Audit
     from hookgate.proxy.keys.issued import IssuedKeys
 
@@ -77,6 +78,7 @@ class Gateway:
         sessions: Sessions | None = None,
         issued_keys: "IssuedKeys | None" = None,
         interactions: KnownInteractions | None = None,
+        approvals: "Approvals | None" = None,
     ) -> None:
         self._engines = engines
         self._config = config or Config()
@@ -90,6 +92,7 @@ class Gateway:
             sessions=sessions,
             issued_keys=issued_keys,
             interactions=interactions,
+            approvals=approvals,
         )
         self._events = EventService(self._services)
         self._agent_events = AgentEvents(self._events, self._services)

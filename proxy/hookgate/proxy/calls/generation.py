@@ -23,7 +23,7 @@ from hookgate.proxy.routes.dialects.generate_content import (
     decode_request_body,
     with_model,
 )
-from hookgate.proxy.routes.dialects.openai import check_held_content
+from hookgate.proxy.routes.dialects.openai import check_stored_content
 from hookgate.proxy.routes.table import Route
 from hookgate.proxy.upstream.client import to_upstream
 from hookgate.translator import BodyError
@@ -79,7 +79,7 @@ class GenerationCall:
             self._body = await call.read_body()
         if call.route.dialect == "responses":
             unhooked, issued = call.services.config.routes.unhooked, call.caller.issued is not None
-            await call.steps.run(partial(check_held_content, self._body, unhooked, issued=issued))
+            await call.steps.run(partial(check_stored_content, self._body, unhooked, issued=issued))
         if self._body.get("stream") is True:  # any other value than true and false is refused later
             call.begin_streaming()
 

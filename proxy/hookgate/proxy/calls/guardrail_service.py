@@ -60,7 +60,8 @@ class GuardrailService:
         is_request = check.input_type == "request"
         call.record.event = BeforeModel.name if is_request else AfterModel.name
         open_session = await self._services.sessions.open(session)
-        answer = await _decide(Judge(engine, call.record, session), open_session, check)
+        judge = Judge(engine, call.record, session, approvals=self._services.approvals)
+        answer = await _decide(judge, open_session, check)
         for observer in call.observers:
             observer.on_event_output(answer)
         await self._services.record_event(call.record)
@@ -125,6 +126,7 @@ async def _judge_call(judge: Judge, call: ShownCall) -> None:
     if call.arguments is None:
         raise CheckBlocked(_NOT_JSON.format(name=call.name))
     outcome = await judge.fire(BeforeTool(call.name, call.arguments))
-    judge.raise_if_ended(outcome.verdict, BeforeTool.name)
+    verdict = await judge.after_approval(outcome, may_wait=False)
+    judge.raise_if_ended(verdict, BeforeTool.name)
     if not same(outcome.event.tool_input, call.arguments):
         raise EditBlocked("the arguments of a tool")

@@ -94,10 +94,10 @@ async def _creation(call: Call, engine: Engine) -> GenerationCall:
     check_interaction(body, call.services.config.routes.unhooked)
     shown = None
     if (previous := read(body, "previousInteractionId")) is not None:
-        call.earlier = await find_earlier(call, previous, "previous_interaction_id")
-        shown = await shown_earlier(call, call.earlier)
+        call.earlier_interaction = await find_earlier(call, previous, "previous_interaction_id")
+        shown = await shown_earlier(call, call.earlier_interaction)
     if call.services.interactions.are_kept and body.get("store") is not False:
-        call.observers.append(InteractionNotes(call, continued=call.earlier))
+        call.observers.append(InteractionNotes(call, continued=call.earlier_interaction))
     call.record.in_background = body.get("background") is True
     ends_turn = not call.record.in_background or body.get("stream") is True
     adapter = Interactions(shown)
@@ -136,7 +136,7 @@ class InteractionReading:
         call = self._call
         reply = Reply(call, self._framing, self._adapter)
         async with reply.answering():
-            call.earlier = await find_earlier(call, id_in_path(call.route))
+            call.earlier_interaction = await find_earlier(call, id_in_path(call.route))
             judge, open_session = await call.begin(self._engine, {})
             open_session.raise_if_stopped()
             delivery = AnswerDelivery(call, reply, counts_usage=False)
@@ -153,7 +153,7 @@ class InteractionReading:
             succeeded = 200 <= answer.status < 300
             named = await self._begin(answer, judge) if succeeded else {}
             self._record.note_model(_model_in(named))
-            pipeline, earlier = self._pipeline(judge), self._call.earlier
+            pipeline, earlier = self._pipeline(judge), self._call.earlier_interaction
             # One that goes on may report what it has used until now. A stream reports all at its end.
             goes_on = self._framing is None and named.get("status") == "in_progress"
             counts = not goes_on and (earlier is None or not earlier.counted)
@@ -199,14 +199,18 @@ class InteractionReading:
         return body
 
     def _pipeline(self, judge: Judge) -> AnswerPipeline:
-        model, earlier = self._record.model, self._call.earlier
+        model, earlier = self._record.model, self._call.earlier_interaction
         observers = [] if earlier is None else [InteractionNotes(self._call, existing=earlier)]
         request = JudgedRequest(model, _plan(judge, model), SharedValue(show_request(model, {})))
         return AnswerPipeline(judge, request, self._adapter, self._call.steps, observers=observers)
 
     async def _count_use(self, judge: Judge, delivery: AnswerDelivery) -> None:
         """Count the tokens of an interaction for this call, unless another one has."""
-        known, route, earlier = self._call.services.interactions, self._call.route, self._call.earlier
+        known, route, earlier = (
+            self._call.services.interactions,
+            self._call.route,
+            self._call.earlier_interaction,
+        )
         if earlier is None:
             is_first = known.count_unknown(interaction_name(route, id_in_path(route)))
         else:
@@ -218,7 +222,7 @@ class InteractionReading:
         """Count the tokens of the answer for this call. If it does not report them, its text counts."""
         judge.count_use(self._record.model)
         delivery.count_usage()
-        if (earlier := self._call.earlier) is not None:
+        if (earlier := self._call.earlier_interaction) is not None:
             self._record.counted_ahead = Usage(earlier.estimated_input, earlier.estimated_output)
 
 

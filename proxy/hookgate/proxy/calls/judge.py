@@ -6,7 +6,7 @@ text where an error would make the client prompt the model again or retry.
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from hookgate.hooks import (
     AfterAgent,
@@ -29,9 +29,10 @@ from hookgate.hooks.policies.estimates import estimate_use
 from hookgate.hooks.screening import HookScreen
 from hookgate.hooks.session import CallState, ExpectedUse
 from hookgate.hooks.settings import Layer
+from hookgate.proxy.approvals.requests import AskedCall
 from hookgate.proxy.calls.endings import Ended, Replacement
 from hookgate.proxy.errors import policy_denied
-from hookgate.proxy.observe.record import BlockedOutput, CallRecord, denying_hooks
+from hookgate.proxy.observe.record import BlockedOutput, CallRecord, asking_hooks, denying_hooks
 from hookgate.proxy.routes.table import Route
 from hookgate.proxy.sessions.sessions import OpenSession, ReportedKind
 from hookgate.translator import synthetic_response, text_response
@@ -39,6 +40,9 @@ from hookgate.translator.fields import JsonObject, has_part, read_list, read_obj
 from hookgate.translator.known_turns import NO_TURNS, RequestTurns
 from hookgate.translator.request import requires_json
 from hookgate.translator.response import is_json_answer, is_whole
+
+if TYPE_CHECKING:  # it imports SQLAlchemy, which only approvals need
+    from hookgate.proxy.approvals.asking import Approvals
 
 DENIED = "A hook denied this call without giving a reason."
 STOPPED = "A hook stopped the agent without giving a reason."
@@ -83,15 +87,22 @@ class Judge:
     """The layer whose hooks run; None for those of all layers."""
     tool_turn: bool = False
     """Whether the last turn is a tool's result. If so, a denial is a text: clients retry after an error."""
+    approvals: "Approvals | None" = None
+    """Asks people about tool calls if hooks decide `ask`. Without it, such a call passes."""
 
     @classmethod
     def of_call(
-        cls, engine: Engine, record: CallRecord, session: SessionContext, body: JsonObject
+        cls,
+        engine: Engine,
+        record: CallRecord,
+        session: SessionContext,
+        body: JsonObject,
+        approvals: "Approvals | None" = None,
     ) -> "Judge":
         """Return the judge of a call whose request, if it has only one, is `body`."""
         contents = read_list(body, "contents")
         tool_turn = bool(contents) and has_part(contents[-1], "functionResponse")
-        return cls(engine, record, session, tool_turn=tool_turn)
+        return cls(engine, record, session, tool_turn=tool_turn, approvals=approvals)
 
     @property
     def requires_json(self) -> bool:
@@ -149,6 +160,37 @@ class Judge:
         if verdict.denied or verdict.stop:
             blocked = BlockedOutput(event.name, denying_hooks(outcome.runs), verdict.reason, event.tool_name)
             self.record.note_blocked(blocked, event.tool_input)
+
+    async def after_approval(self, outcome: Outcome[BeforeTool], *, may_wait: bool) -> Verdict:
+        """Return the verdict on a tool call, as it is after people were asked if a hook decides `ask`.
+
+        If `may_wait`, that may take as long as the configuration says, for all tool calls of this call
+        together. A tool call that is not approved is denied.
+        """
+        verdict, event, session = outcome.verdict, outcome.event, self.session
+        if self.approvals is None or verdict.decision != "ask" or verdict.stop:
+            return verdict
+        asked = AskedCall(
+            session.key,
+            session.session_id,
+            self.record.id,
+            session.team,
+            session.client,
+            event.tool_name,
+            event.tool_input,
+            asking_hooks(outcome.runs),
+            verdict.reason,
+        )
+        until = self.record.waits_until(self.approvals.hold) if may_wait else 0.0
+        answer = await self.approvals.answer(asked, until)
+        self.record.note_approval(answer.for_receipt())
+        if answer.passes:
+            return replace(verdict, decision="allow", reason="")
+        denied = replace(verdict, decision="deny", reason=answer.reason)
+        self.record.note_verdict(event.name, denied)
+        blocked = BlockedOutput(event.name, asked.hooks, answer.reason, event.tool_name)
+        self.record.note_blocked(blocked, event.tool_input)
+        return denied
 
     async def select_tools_or_raise(self, model: str, body: JsonObject) -> JsonObject:
         """Return a request with the tools that BeforeToolSelection hooks select.

@@ -438,7 +438,8 @@ class LiveSession:
     async def _judge_candidate(self, kind: str, candidate: JsonObject) -> JsonObject:
         """Return a candidate after AfterModel hooks; the same object if they left it alone."""
         shown = self._turn.continued(kind, candidate)
-        response = checked_answer({"candidates": [shown]})
+        response: JsonObject = {"candidates": [shown]}
+        await self._call.steps.run(checked_answer, response)  # the client gets it in another form
         event = AfterModel(self._shown_request, response, self._model)
         outcome = await self._judge.fire(event, len(await self._call.steps.run(dumps, response)))
         self._judge.raise_if_ended(outcome.verdict, event.name)

@@ -8,6 +8,7 @@ from hookgate.hooks.engine import EventPlan
 from hookgate.hooks.events.base import SharedValue
 from hookgate.hooks.merge import NO_VERDICT
 from hookgate.hooks.policies.estimates import candidate_count
+from hookgate.hooks.policies.speakers import prefilled_text
 from hookgate.proxy.calls.endings import Ended
 from hookgate.proxy.calls.judge import Judge
 from hookgate.proxy.calls.session_events import run_session_events
@@ -79,6 +80,7 @@ async def judge_request(  # noqa: PLR0913, PLR0917  # the request and its sessio
     if isinstance(selected, Ended):
         return selected
     body, selection = selected
+    judge.session.call_state.prefilled = prefilled_text(read_list(body, "contents"))
     plan = judge.plan(AfterModel(SharedValue({}), {}, event.model))
     shows_request = bool(plan.groups) and not (streamed and plan.only_screens)
     request = JudgedRequest(

@@ -85,6 +85,19 @@ class ScreenStage:
             return EarlyEnd([], denied_answer(withheld, self._judge))
 
     async def _pass_through_screen(self, batch: list[Piece], *, last: bool, cut_off: bool) -> list[Piece]:
+        answers, others = self._hold(batch)
+        self._in_doubt = True
+        release = partial(self._screen.feed, last=last, cut_off=cut_off)
+        out = [self._take(number, response) for number, response in await self._feed(answers, release)]
+        if others:
+            out += await self._judge_others(others)
+        if not last:
+            check_memory(self._memory)
+        self._in_doubt = False
+        return out + self._endings if last else out
+
+    def _hold(self, batch: Sequence[Piece]) -> tuple[list[Piece], list[Piece]]:
+        """Hold the pieces with an answer, and return these, and the others."""
         answers: list[Piece] = []
         others: list[Piece] = []
         for piece in batch:
@@ -95,34 +108,22 @@ class ScreenStage:
             self._saw_error = self._saw_error or "error" in piece.body or "error" in piece.response
             self._saw_end = self._saw_end or piece.finishes
             answers.append(piece)
-        self._in_doubt = True
         self._memory += sum(map(memory_of, batch))
+        return answers, others
+
+    async def _feed(self, answers: Sequence[Piece], release: Callable[[Sequence[JsonObject]], T]) -> T:
+        """Return what the screen releases with these pieces, run where it delays other calls the least."""
         size = received_bytes(answers)
         # A piece may release all that are held.
-        takes_long = self._screen.slow or len(self._held) > MANY_PIECES or size > _THREAD_BYTES
-        release = partial(self._screen.feed, last=last, cut_off=cut_off)
-        if takes_long:
-            released = await self._steps.run_long(release, [piece.response for piece in answers])
-        elif size <= _QUICK_BYTES:
-            released = release([piece.response for piece in answers])
-        else:
-            released = await self._release_portions(_portions(answers), release)
-        out = [self._take(number, response) for number, response in released]
-        if others:
-            out += await self._judge_others(others)
-        if not last:
-            check_memory(self._memory)
-        self._in_doubt = False
-        return out + self._endings if last else out
-
-    async def _release_portions(
-        self, portions: Sequence[Sequence[Piece]], release: Callable[[Sequence[JsonObject]], T]
-    ) -> T:
-        """Return what is released with the last portion. Other calls may run after each of the others."""
-        for portion in portions[:-1]:
+        if self._screen.slow or len(self._held) > MANY_PIECES or size > _THREAD_BYTES:
+            return await self._steps.run_long(release, [piece.response for piece in answers])
+        if size <= _QUICK_BYTES:
+            return release([piece.response for piece in answers])
+        *earlier, latest = _portions(answers)
+        for portion in earlier:
             await self._run_screen(self._screen.add, portion)
             await self._steps.pause()
-        return await self._run_screen(release, portions[-1])
+        return await self._run_screen(release, latest)
 
     async def _run_screen(self, step: Callable[[Sequence[JsonObject]], T], portion: Sequence[Piece]) -> T:
         responses = [piece.response for piece in portion]

@@ -22,7 +22,8 @@ from hookgate.proxy.sessions.sessions import LocalSessions, Sessions
 from hookgate.proxy.upstream.client import NoAnswerError, Upstreams
 from hookgate.translator.fields import JsonObject
 
-if TYPE_CHECKING:  # they import SQLAlchemy, which only an enabled audit or issued keys need
+if TYPE_CHECKING:  # they import SQLAlchemy, which only an enabled audit, approvals or issued keys need
+    from hookgate.proxy.approvals.asking import Approvals
     from hookgate.proxy.audit.trail import Audit
     from hookgate.proxy.keys.issued import IssuedKeys
 
@@ -48,17 +49,19 @@ class GatewayServices:
         sessions: Sessions | None = None,
         issued_keys: "IssuedKeys | None" = None,
         interactions: KnownInteractions | None = None,
+        approvals: "Approvals | None" = None,
     ) -> None:
         """Calls are recorded in `audit`, if given. Without `sessions`, sessions are kept in memory.
 
         Without `issued_keys`, no keys of the gateway are accepted. Without `interactions`, earlier
-        interactions are unknown.
+        interactions are unknown. Without `approvals`, nobody is asked about tool calls.
 
         Raises KeysError if the keys cannot be read, ConfigError if the price table is invalid.
         """
         self.upstreams, self.config, self.audit = upstreams, config, audit
         self.sessions = sessions or LocalSessions()
         self.interactions = interactions or KnownInteractions()
+        self.approvals = approvals
         self.receipts = Receipts()
         self.bypasses = Bypasses()
         refuses = config.clients.unknown_keys == "refuse"

@@ -31,6 +31,7 @@ from hookgate.proxy.sessions.memory import (
     user_turns,
 )
 from hookgate.proxy.sessions.sessions import OpenSession, ReportedKind, SessionState
+from hookgate.translator import declared_names
 from hookgate.translator.conversation.parts import show_parts
 from hookgate.translator.fields import (
     JsonObject,
@@ -155,7 +156,7 @@ class ConversationEvents:
             return body
         if ended := await self._judge_session(turn) or await self._judge_turn(turn, texts, body):
             return ended
-        effects = await self._effects_on(results)
+        effects = await self._effects_on(results, body)
         if isinstance(effects, Ended):
             return effects
         new = await steps.run(self._apply_effects, contents, effects, turn)
@@ -216,13 +217,13 @@ class ConversationEvents:
         """
         contents = read_list(body, "contents")
         results = await self.judge.session.call_state.steps.run(tool_results, contents)
-        effects = await self._effects_on(results)
+        effects = await self._effects_on(results, body)
         if isinstance(effects, Ended):
             return effects
         new = [_with_results(content, effects) for content in contents]
         return body if same_items(new, contents) else write(body, "contents", new)
 
-    async def _effects_on(self, results: list[Result]) -> dict[int, HookEffect] | Ended:
+    async def _effects_on(self, results: list[Result], body: JsonObject) -> dict[int, HookEffect] | Ended:
         """Return the effects of hooks on the results, by the `id()` of their parts, or what ends the call.
 
         They are returned because the memory is bounded: it may forget some of them before they are applied.
@@ -234,6 +235,7 @@ class ConversationEvents:
         effects: dict[int, HookEffect] = {}
         judged: dict[str, HookEffect] = {}
         call_state = self.judge.session.call_state
+        call_state.tool_names = declared_names(body) if judged_by else ()
         try:
             for result in results:
                 await call_state.steps.pause()

@@ -171,6 +171,8 @@ class ToolCallEvents:
     judge: Judge
     descriptions: Mapping[str, str]
     """The descriptions of the tools that the request declares, by name."""
+    may_wait: bool = False
+    """Whether a call may wait for people to decide about it."""
 
     async def judge_call(self, tool_call: JsonObject) -> Decision | Ended:
         """Return the arguments after hooks, or why the call is blocked, or what ends the answer."""
@@ -186,6 +188,7 @@ class ToolCallEvents:
         verdict = outcome.verdict
         if verdict.stop and (ended := self.judge.ended_by(verdict, BeforeTool.name)):
             return ended
+        verdict = await self.judge.after_approval(outcome, may_wait=self.may_wait)
         if verdict.denied:
             reason = verdict.reason or NO_REASON
             return BlockedCall(_SHOWN.format(name=name, reason=reason), reason, asks_again=True)

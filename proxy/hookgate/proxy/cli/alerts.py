@@ -12,6 +12,7 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from hookgate.hooks.timestamps import utc_text
+from hookgate.proxy.alerts.notices import alert_notice
 from hookgate.proxy.alerts.receivers import Receiver, close_receivers, read_receivers
 from hookgate.proxy.alerts.rules import EvaluatedRule, read_alert_rules
 from hookgate.proxy.alerts.showing import LONGEST_SILENCE, show_alerts, test_messages
@@ -142,7 +143,7 @@ async def _test(receivers: dict[str, Receiver], name: str | None) -> int:
         for receiver in receivers.values() if name is None else (receivers[name],):
             error = ""
             for message in test_messages(receiver.name):
-                result = await receiver.send(message, f"msg_{secrets.token_hex(12)}")
+                result = await receiver.send(alert_notice(message), f"msg_{secrets.token_hex(12)}")
                 error = error or result.error
             print(f"{receiver.name}: {error or 'accepted'}", file=sys.stderr if error else sys.stdout)
             failed = failed or bool(error)

@@ -14,6 +14,7 @@ from hookgate.proxy import policy
 from hookgate.proxy.admin.access import admin_token_source, client_secret_source
 from hookgate.proxy.alerts.receivers import read_receivers
 from hookgate.proxy.alerts.rules import read_alert_rules
+from hookgate.proxy.approvals.links import read_links
 from hookgate.proxy.cli.terminal import table_lines
 from hookgate.proxy.config.catalogue import config_schema
 from hookgate.proxy.config.models import Config
@@ -61,10 +62,15 @@ async def check_configuration(effective: EffectiveConfig) -> list[str]:
 
 
 def _alert_problems(effective: EffectiveConfig) -> Iterator[str]:
-    """Yield each problem of rules and receivers of alerts, with its place."""
-    for read in (read_alert_rules, read_receivers):
+    """Yield each problem of alerts, receivers and links of approvals, with its place."""
+    config = effective.config
+    for read in (
+        lambda: read_alert_rules(config.alerts),
+        lambda: read_receivers(config.alerts),
+        lambda: read_links(config.approvals, config.approvals_url),
+    ):
         try:
-            read(effective.config.alerts)
+            read()
         except ConfigError as error:
             yield from (f"{effective.place_of(problem)}: {problem}" for problem in error.problems)
 

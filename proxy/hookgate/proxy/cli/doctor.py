@@ -25,6 +25,7 @@ from hookgate.proxy.store import Store, StoreError
 from hookgate.proxy.store.checking import check_database, check_state_folder
 from hookgate.proxy.store.database import (
     ALERTS_FILE,
+    APPROVALS_FILE,
     AUDIT_FILE,
     FILE,
     KEYS_FILE,
@@ -158,6 +159,8 @@ def _check_state(config: Config) -> Iterator[Diagnosis]:
         files.append(PANEL_FILE)
     if url is None and config.alerts.rules:
         files.append(ALERTS_FILE)
+    if url is None and config.approvals.are_needed:
+        files.append(APPROVALS_FILE)
     checks = [
         partial(check_state_folder, state),
         *(partial(check_database, url, state / file) for file in files),

@@ -143,6 +143,12 @@ COMMANDS = (
         "hookgate.proxy.cli.arguments.delivery:add_alerts",
     ),
     Command(
+        "approvals",
+        "list the tool calls that wait for a person, and decide about them",
+        "hookgate.proxy.cli.approvals:run_approvals",
+        "hookgate.proxy.cli.arguments.approvals:add_approvals",
+    ),
+    Command(
         "exports",
         "list the exports of the audit, and try one",
         "hookgate.proxy.cli.exports:run_exports",

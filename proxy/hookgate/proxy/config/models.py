@@ -577,8 +577,8 @@ class StoreSettings(Section):
 
     url: StoreUrl | None = None
     """`postgresql+psycopg://USER:PASSWORD@HOST/DATABASE`, which gateways share. By default files in the state
-    folder are used: `hookgate.db` for counters, pins and interactions, `audit.db`, `alerts.db`, `panel.db`
-    for sessions of the panel, and `sessions.db` of several workers.
+    folder are used: `hookgate.db` for counters, pins and interactions, `audit.db`, `alerts.db`,
+    `approvals.db`, `panel.db` for sessions of the panel, and `sessions.db` of several workers.
     """
 
     url_file: File | None = None
@@ -905,6 +905,87 @@ class AlertSettings(Section):
         return self
 
 
+class Approver(Section):
+    """A person who is sent links to decide with, in addition to those with a role in the panel."""
+
+    name: Annotated[str, Field(max_length=100, pattern="^[!-~]+( [!-~]+)*$")]
+    """The name under which the person's decisions count and are recorded: the one that the panel shows, such
+    as an email address, if the person can sign in there."""
+
+    receiver: KeyName
+    """The name of a receiver in `[[alerts.receivers]]` that only this person reads."""
+
+
+class ApprovalSettings(Section):
+    """Approvals: a person decides about tool calls for which a BeforeTool hook decides `ask`.
+    [Approvals](approvals.md) describes them."""
+
+    mode: Literal["off", "ticket", "hold"] = "off"
+    """`ticket`: the call is denied until it is approved, and passes when the model makes it again. `hold`:
+    the answer waits for the decision, and is then denied like a ticket. `off`: hooks' `ask` lets the call
+    pass, because the agent asks its user."""
+
+    hold: Annotated[float, Field(ge=0.1, le=1800)] = 120
+    """Seconds that an answer waits for a decision, with `mode = "hold"`."""
+
+    expiry_hours: Annotated[float, Field(ge=0.01, le=168)] = 1
+    """Hours after a request in which it can be decided, and in which its approval can be used."""
+
+    days: Positive = 7
+    """Days after which a request that is over is removed, with the arguments of its call."""
+
+    persons: Annotated[int, Field(ge=1, le=2)] = 1
+    """How many different persons must approve a call. One suffices to deny it."""
+
+    role: Literal["auditor", "admin"] = "admin"
+    """The role in the panel that a person needs to decide. Auditors see requests in any case."""
+
+    own_calls: Literal["allow", "refuse"] = "allow"
+    """`refuse`: nobody may approve a call whose key has the same name as the person."""
+
+    receivers: tuple[KeyName, ...] = ()
+    """The names of receivers in `[[alerts.receivers]]` that are told of requests with a link to the panel."""
+
+    people: tuple[Approver, ...] = Field(default=(), max_length=20)
+    """The people who are sent links to decide with, each a table `[[approvals.people]]`."""
+
+    url: Origin | None = None
+    """The URL at which people's browsers reach the admin listener; by default `sign_in.url`, or else
+    `admin.address`."""
+
+    secret: Annotated[SecretStr, Field(min_length=1, max_length=512)] | None = None
+    """The secret that signs people's links, as `hookgate alerts secret` prints it. Gateways that share a
+    database need the same one. It is better kept in a file."""
+
+    secret_file: File | None = None
+    """A file that contains only that secret. It is read at startup."""
+
+    @property
+    def are_needed(self) -> bool:
+        """Whether a person decides about calls."""
+        return self.mode != "off"
+
+    @model_validator(mode="after")
+    def _is_consistent(self) -> Self:
+        if self.secret and self.secret_file:
+            raise ValueError("approvals.secret and approvals.secret_file are both set; remove one")
+        if self.people and not (self.secret or self.secret_file):
+            raise ValueError(
+                "approvals.people need approvals.secret_file, which signs their links; write what "
+                "`hookgate alerts secret` prints into it"
+            )
+        names = [each.name.casefold() for each in self.people]
+        if twice := next((name for name in names if names.count(name) > 1), None):
+            raise ValueError(f"approvals.people: two are named {twice}; remove one")
+        receivers = [*self.receivers, *(each.receiver for each in self.people)]
+        if twice := next((name for name in receivers if receivers.count(name) > 1), None):
+            raise ValueError(
+                f"approvals: {twice} is named twice; a receiver is told once, and a person's is read by that "
+                "person only"
+            )
+        return self
+
+
 class Config(Section):
     """All settings of `hookgate serve`."""
 
@@ -931,6 +1012,7 @@ class Config(Section):
     store: StoreSettings = StoreSettings()
     audit: AuditSettings = AuditSettings()
     alerts: AlertSettings = AlertSettings()
+    approvals: ApprovalSettings = ApprovalSettings()
     prices: PriceSettings = PriceSettings()
     metrics: MetricSettings = MetricSettings()
     tracing: TracingSettings = TracingSettings()
@@ -941,3 +1023,11 @@ class Config(Section):
         if self.listen.workers > 1 and self.audit.jsonl == Path("-"):
             raise ValueError("audit.jsonl is stdout, which several workers cannot share; name a file")
         return self
+
+    @property
+    def approvals_url(self) -> str:
+        """The URL at which people's browsers reach the admin listener; empty if it is not known."""
+        if given := self.approvals.url or self.sign_in.url:
+            return given.rstrip("/")
+        address = self.admin.address or ""
+        return "" if not address or address.endswith(":0") else f"http://{address}"

@@ -133,6 +133,21 @@ def conflicts(config: Config) -> Iterator[tuple[str, str]]:
             f"{name}: there are no records to send, because audit.enabled is false; set that to true, or "
             "remove the table",
         )
+    approvals, known = config.approvals, {receiver.name for receiver in config.alerts.receivers}
+    for key, names in (
+        ("receivers", approvals.receivers),
+        ("people", [each.receiver for each in approvals.people]),
+    ):
+        if unknown := next((name for name in names if name not in known), None):
+            yield (
+                f"approvals.{key}",
+                f"approvals.{key}: there is no receiver {unknown}; describe it in [[alerts.receivers]]",
+            )
+    if approvals.people and not config.approvals_url:
+        yield (
+            "approvals.people",
+            "approvals.people: their links need the URL of the admin listener; set approvals.url",
+        )
     if config.tokens.issuer:
         yield from (("tokens.issuer", f"tokens.issuer: {problem}") for problem in _token_problems(config))
     if config.sign_in.issuer:
@@ -175,6 +190,11 @@ def _doubtful_settings(config: Config) -> Iterator[tuple[str, str]]:
     if config.routes.files != "judge":
         for key in ("file_types", "file_bytes"):
             yield f"routes.{key}", 'has no effect without routes.files = "judge"; set that, or remove this'
+    for key in type(config.approvals).model_fields if not config.approvals.are_needed else ():
+        yield (
+            f"approvals.{key}",
+            'has no effect without approvals.mode; set it to "ticket" or "hold", or remove this',
+        )
     for section in ("tokens", "sign_in"):
         settings = getattr(config, section)
         for key in type(settings).model_fields if settings.issuer is None else ():

@@ -181,6 +181,24 @@ ALERT_DELIVERIES = MetricName(
     "Attempts to deliver a message about an alert.",
     ("receiver", "result"),
 )
+APPROVALS = MetricName(
+    "hookgate_approvals_total",
+    "counter",
+    "Tool calls for which hooks asked, by what people have decided; only with approvals.",
+    ("verdict",),
+)
+APPROVALS_PENDING = MetricName(
+    "hookgate_approvals_pending",
+    "gauge",
+    "Requests for an approval that nobody has decided yet, of all gateways with the same database; only with "
+    "approvals.",
+)
+APPROVAL_DELIVERIES = MetricName(
+    "hookgate_approval_deliveries_total",
+    "counter",
+    "Attempts to tell a receiver of a request for an approval; only with approvals.",
+    ("receiver", "result"),
+)
 EXPORT_RECORDS = MetricName(
     "hookgate_export_records_total",
     "counter",
@@ -246,6 +264,9 @@ METRICS = (
     AUDIT_FAILURES,
     ALERTS_FIRING,
     ALERT_DELIVERIES,
+    APPROVALS,
+    APPROVALS_PENDING,
+    APPROVAL_DELIVERIES,
     EXPORT_RECORDS,
     EXPORT_FAILURES,
     EXPORT_LAG,
@@ -279,10 +300,12 @@ LABELS = {
     "currency": "the currency of the price table",
     "group": "a group of `routes.unhooked`",
     "result": "for reloads `applied`, `unchanged` or `refused`; for spans `exported` or `dropped`; "
-    "for access tokens `refreshed` or `failed`; for messages about alerts `delivered` or `failed`; for "
+    "for access tokens `refreshed` or `failed`; for messages to receivers `delivered` or `failed`; for "
     "exports `delivered`, `refused` (by the receiver) or `missed` (removed by retention)",
     "rule": "the name of a rule of alerts",
     "receiver": "the name of a receiver of alerts",
+    "verdict": "`approved`, `denied`, `asked` (nobody has decided yet), `timed out`, `full` (too many "
+    "requests of the key), `too large` (for people to read) or `failed` (nobody could be asked)",
     "export": "a name in `[exports.NAME]`. The gateways of a team share an export, and show the same lag",
     "credential": "a name in `[credentials.NAME]`, `upstream.gemini_key` or `upstream.vertex_key`",
     "revision": "the hash that `/readyz` reports",

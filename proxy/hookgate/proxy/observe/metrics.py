@@ -86,6 +86,22 @@ class EvaluatedAlerts(Protocol):
         """The number of attempts to deliver since the start, by receiver and result: delivered or failed."""
 
 
+class AnsweredApprovals(Protocol):
+    """The approvals of one gateway."""
+
+    @property
+    def results(self) -> Mapping[str, int]:
+        """The number of tool calls for which hooks asked since the start, by what people have decided."""
+
+    @property
+    def pending(self) -> int:
+        """The number of requests that nobody has decided yet."""
+
+    @property
+    def told(self) -> Mapping[tuple[str, str], int]:
+        """The number of attempts to tell receivers since the start, by receiver and result."""
+
+
 class SentSpans(Protocol):
     """The sender of spans."""
 
@@ -341,6 +357,12 @@ class Metrics:
         """Expose the metrics of alerts."""
         self._read(metric_names.ALERTS_FIRING, labeled_samples(lambda: alerts.firing))
         self._read(metric_names.ALERT_DELIVERIES, lambda: [*alerts.results.items()])
+
+    def expose_approvals(self, approvals: AnsweredApprovals) -> None:
+        """Expose the metrics of approvals."""
+        self._read(metric_names.APPROVALS, labeled_samples(lambda: approvals.results))
+        self._read(metric_names.APPROVALS_PENDING, one_sample(lambda: approvals.pending))
+        self._read(metric_names.APPROVAL_DELIVERIES, lambda: [*approvals.told.items()])
 
     def expose_exports(self, exports: Sequence[SentRecords]) -> None:
         """Expose the metrics of exports."""

@@ -67,6 +67,12 @@ def denying_hooks(runs: Iterable[Run]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(denied))
 
 
+def asking_hooks(runs: Iterable[Run]) -> tuple[str, ...]:
+    """Return the names of the hooks that decided `ask`, in the order of their runs."""
+    outputs = ((run.hook.name, run.applied_output() or {}) for run in runs)
+    return tuple(dict.fromkeys(name for name, output in outputs if output.get("decision") == "ask"))
+
+
 def selecting_hooks(runs: Iterable[Run]) -> tuple[str, ...]:
     """Return the names of the BeforeToolSelection hooks that selected tools."""
     return tuple(dict.fromkeys(run.hook.name for run in runs if run.changes and not run.only_observes))
@@ -354,6 +360,10 @@ class CallRecord:
     """What hooks kept from the agent, at most MAX_BLOCKED entries."""
     blocked_count: int = 0
     """The number of outputs that hooks kept from the agent."""
+    approvals: list[JsonObject] = field(default_factory=list)
+    """What people have decided about tool calls for which hooks asked, at most MAX_BLOCKED entries."""
+    approvals_until: float = 0.0
+    """Until when the call waits for people to decide, on the monotonic clock; 0 if it has not waited."""
     audit_state: AuditState = AuditState.UNKNOWN
     content: CallContent | None = None
     """The content of the call, if the audit stores it."""
@@ -478,6 +488,20 @@ class CallRecord:
             self.blocked.append(blocked)
             if self.content is not None:
                 self.content.note_blocked(blocked.tool, arguments)
+
+    def waits_until(self, seconds: float) -> float:
+        """Return until when the call waits for people to decide: so many seconds after the first question.
+
+        It is a time on the monotonic clock, or 0 for a call that does not wait.
+        """
+        if seconds and not self.approvals_until:
+            self.approvals_until = time.monotonic() + seconds
+        return self.approvals_until
+
+    def note_approval(self, approval: JsonObject) -> None:
+        """Add what people have decided about a tool call, or that they were asked."""
+        if len(self.approvals) < MAX_BLOCKED:
+            self.approvals.append(approval)
 
     def note_error(self, error: ApiError) -> None:
         """Add an error that ends the call. The reasons of denials are already recorded by event."""
@@ -623,6 +647,7 @@ def make_receipt(record: CallRecord) -> JsonObject:
         "redacted": sorted({tally.hook for tally in record.hooks.values() if tally.redacted}),
         "blocked_count": record.blocked_count,
         "blocked": [each.as_json() for each in record.blocked],
+        **({"approvals": list(record.approvals)} if record.approvals else {}),
         "hooks": [_hook(tally) for tally in record.hooks.values()],
     }
 

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 from hookgate.hooks import Configuration, Engine, SettingsError
 from hookgate.hooks.engine_reloader import EngineReloader
 from hookgate.hooks.layers_in_force import NotInForce
-from hookgate.hooks.policies import COUNTING, PINNING
 from hookgate.hooks.policy_environment import AccessTokens, Counters, PinnedTools, PriceTable
 from hookgate.hooks.runner_factory import make_runners
 from hookgate.hooks.runs import Health, HookStatus, TrustCheck
 from hookgate.hooks.settings import EVENTS, BuiltinConfig, Hook, Loaded, read_sources
 from hookgate.hooks.settings.editing import rewrite, with_disabled, with_switch, write_atomically
+from hookgate.hooks.settings.policies import POLICIES
 from hookgate.hooks.trust import TrustStore
 from hookgate.proxy.config.reading import Sources
 from hookgate.proxy.errors import pluralize
@@ -129,9 +129,10 @@ def _stored(
 ) -> tuple[Counters | None, PinnedTools | None]:
     """Return the store's counters and pins if a hook needs them. Raises SettingsError if that fails."""
     hooks = [hook.config for hook in configuration.hooks() if refusal(hook) is None]
-    policies = [config for config in hooks if isinstance(config, BuiltinConfig)]
-    counts = any(config.builtin in COUNTING for config in policies)
-    pinned = any(config.builtin in PINNING and config.options.get("pin") for config in policies)
+    configs = [config for config in hooks if isinstance(config, BuiltinConfig)]
+    policies = [(POLICIES[config.builtin], config) for config in configs if config.builtin in POLICIES]
+    counts = any(policy.counts for policy, _ in policies)
+    pinned = any(policy.pins and config.options.get("pin") for policy, config in policies)
     try:
         counters: Counters | None = store.counters() if counts else None
         if counts and begin_counts is not None:

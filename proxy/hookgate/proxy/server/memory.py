@@ -42,11 +42,6 @@ class BodyMemory:
         self._short_until = -math.inf  # on the monotonic clock
 
     @property
-    def is_waited_for(self) -> bool:
-        """Whether a body waits for room."""
-        return bool(self._waiting)
-
-    @property
     def is_short(self) -> bool:
         """Whether more than half of the memory is reserved."""
         return 2 * self.reserved > self.limits.memory

@@ -120,6 +120,9 @@ PANEL_FILE = "panel.db"
 ALERTS_FILE = "alerts.db"
 """Alerts have their own file: a change of state must be on disk before anybody is told of it."""
 
+APPROVALS_FILE = "approvals.db"
+"""Approvals have their own file: a decision must be on disk at once, and arguments of calls are content."""
+
 POLICY_FILE = "policy.db"
 """The pushed policy has its own file: a push must be on disk at once, and must outlive the counts."""
 
@@ -257,6 +260,11 @@ def open_policies(url: str | None, state: Path) -> Database:
 def open_alerts(url: str | None, state: Path) -> Database:
     """Open the database of alerts: at the same URL, else in its own file. Raises StoreError."""
     return _open_at(url, state, ALERTS_FILE, _set_up_durable, "BEGIN IMMEDIATE")
+
+
+def open_approvals(url: str | None, state: Path) -> Database:
+    """Open the database of approvals: at the same URL, else in its own file. Raises StoreError."""
+    return _open_at(url, state, APPROVALS_FILE, _set_up_durable, "BEGIN IMMEDIATE")
 
 
 def open_panel_sessions(url: str | None, state: Path) -> Database:

@@ -17,7 +17,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-NEWEST = "0014"
+NEWEST = "0015"
 """The version of these tables: the name of the last migration."""
 
 # Constraints have names, so that later migrations can change them.
@@ -516,3 +516,41 @@ alert_lease = Table(
     Column("until", BigInteger, nullable=False),
 )
 """Which of several gateways evaluates the rules."""
+
+approvals = Table(
+    "approvals",
+    metadata,
+    Column("id", Text, primary_key=True),
+    # The name of its caller's key, the session, and the ID of the call whose answer contains the tool call.
+    Column("key", Text, nullable=False),
+    Column("session", Text, nullable=False),
+    Column("call", Text, nullable=False),
+    Column("team", Text, nullable=False),
+    Column("agent", Text, nullable=False),
+    Column("tool", Text, nullable=False),
+    # The SHA-256 of what identifies the tool and its arguments.
+    Column("digest", LargeBinary, nullable=False),
+    # The arguments in JSON.
+    Column("arguments", Text, nullable=False),
+    # The names of the hooks that asked, in JSON, and their reason.
+    Column("hooks", Text, nullable=False),
+    Column("why", Text, nullable=False),
+    # All times here are in milliseconds since 1970.
+    Column("created", BigInteger, nullable=False),
+    # When it can no longer be decided, and its approval no longer be used.
+    Column("expires", BigInteger, nullable=False),
+    # How many persons must approve it.
+    Column("persons", Integer, nullable=False),
+    # `pending`, `approved`, `used`, `denied` or `expired`.
+    Column("state", Text, nullable=False),
+    # What was decided by whom, in a JSON list.
+    Column("decisions", Text, nullable=False),
+    # What was approved: `once`, `session` or `tools`, and of these the names with wildcards.
+    Column("scope", Text, nullable=False),
+    Column("tools", Text, nullable=False),
+    Index("ix_approvals_key", "key", "state"),
+    Index("ix_approvals_state", "state", "expires"),
+    # What identifies the call, as long as the request is pending: so the same call is asked about once.
+    Column("pending", LargeBinary, unique=True),
+)
+"""The tool calls about which a person is asked, and what was decided."""

@@ -36,6 +36,7 @@ CRAFTED = [
         "bearer ",
         "Bearer a1",
         "a.b-c+d",
+        "x%3A%2F%2Fa%3Ab",
         "x://a:b",
         "+49 30 ",
     ),

@@ -5,6 +5,7 @@ import random
 import re
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from support.texts.national import NATIONAL_NUMBERS, WITHOUT_CHECK_DIGIT
@@ -88,6 +89,29 @@ def test_signs_of_a_secret_and_before_it_may_be_escaped(
     assert secret.translate(escapes)[-12:] not in found
 
 
+@pytest.mark.parametrize("password", ["hunter2Xy9Zq8", "p@ss:w0rd/ß"])
+@pytest.mark.parametrize("times", [1, 2])
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("dsn=postgres://app:", "@db.example.com/app"),
+        ("amqps://:", "@h"),
+        ("next=https://j.doe%40x:", "@h?a=b@c"),
+    ],
+)
+def test_a_password_is_found_in_an_address_that_is_percent_encoded(
+    scanner: Scanner, before: str, password: str, after: str, times: int
+) -> None:
+    name, sign, scheme = before.rpartition("=")
+    start, secret, end = scheme, quote(password, safe=""), after
+    for _ in range(times):
+        start, secret, end = (quote(each, safe="") for each in (start, secret, end))
+    assert (
+        redacted(scanner, f"{name}{sign}{start}{secret}{end}")
+        == f"{name}{sign}{start}[CONNECTION_STRING]{end}"
+    )
+
+
 def texts_in(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value
@@ -134,6 +158,20 @@ def test_the_texts_of_real_clients_stay_as_they_are(scanner: Scanner) -> None:
         pytest.param(f"{'x' * 65}@example.com", "EMAIL", id="local part over 64"),
         pytest.param("https://example.com:8080/a@b", "CONNECTION_STRING", id="port"),
         pytest.param("postgres://app:${PASSWORD}@db", "CONNECTION_STRING", id="variable"),
+        *(
+            pytest.param(encoded, "CONNECTION_STRING", id=f"encoded {times} {address}")
+            for address in (
+                "https://example.com:8080/a@b",
+                "http://localhost:3000?email=a@b.c",
+                "http://localhost:3000#a@b.c",
+                "postgres://app:${PASSWORD}@db",
+                "postgres://app@db:5432",
+            )
+            for times, encoded in (
+                ("once", quote(address, safe="")),
+                ("twice", quote(quote(address, safe=""))),
+            )
+        ),
         pytest.param("password=correcthorse", "ASSIGNMENT", id="no digit"),
         pytest.param('password="your-password-1"', "ASSIGNMENT", id="placeholder"),
         pytest.param('token_type: "urn:ietf:params:oauth:token-type:saml2"', "ASSIGNMENT", id="URN"),

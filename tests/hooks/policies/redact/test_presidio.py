@@ -57,6 +57,13 @@ def test_content_between_texts_does_not_hide_a_secret_from_the_other_detectors(t
     assert "".join(part["text"] for part in parts if "thought" not in part) == "[PERSON][AWS_ACCESS_KEY]to"
 
 
+def test_a_secret_that_the_request_begins_is_found_beside_its_findings() -> None:
+    screen = AnswerScreen(redaction(), continues="Hi! AKIAQ3EG")
+    out = screen.feed([event("RYH7XJ4WPL2D is of Anna "), event("Berg!")], last=True)
+    texts = [part["text"] for _, body in out for part in body["candidates"][0]["content"]["parts"]]
+    assert "".join(texts) == "[AWS_ACCESS_KEY] is of [PERSON]!"
+
+
 @pytest.mark.skipif(importlib.util.find_spec("presidio_analyzer") is not None, reason="Presidio is here")
 def test_without_presidio_the_remedy_is_reported() -> None:
     with pytest.raises(ValueError, match=r"presidio: is not installed; .* run: pip install '\.\[presidio\]'"):

@@ -1,5 +1,6 @@
 """The policy `redact` on streamed answers: the same output for every split, and no needless delay."""
 
+import json
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -14,6 +15,7 @@ from support.hooks.builtins import SENSITIVE
 from hookgate.hooks import SessionContext, Withheld
 from hookgate.hooks.policies.redact.policy import redact_policy
 from hookgate.hooks.policy_environment import PolicyEnvironment
+from hookgate.hooks.session import CallState
 from hookgate.translator import join_events
 
 Json = dict[str, Any]
@@ -34,10 +36,10 @@ def text(said: str, **more: Any) -> Json:
 
 
 def released_events(
-    events: Sequence[Json], policy: Any = POLICY, at_once: int = 1
+    events: Sequence[Json], policy: Any = POLICY, at_once: int = 1, prefilled: str = ""
 ) -> list[list[tuple[int, Json]]]:
     """What goes on after each event, or after so many events that arrive together, and after the last."""
-    screen = policy.screen(SessionContext("s-1"))
+    screen = policy.screen(SessionContext("s-1", call_state=CallState(prefilled=prefilled)))
     groups = [events[at : at + at_once] for at in range(0, len(events), at_once)]
     steps = [screen.feed(group, last=False) for group in groups]
     return [*steps, screen.feed([], last=True)]
@@ -103,6 +105,45 @@ def test_a_secret_is_not_in_two_answers_that_clients_join(ends: str, at: int) ->
 def test_an_answer_that_was_only_continued_before_its_end_is_sent_whole() -> None:
     events = [text("Quote ", continuationToken="b3BhcXVl"), text(KEY[:12], finishReason="STOP")]
     assert joined_text(outcome(events)) == f"Quote {KEY[:12]}"
+
+
+@pytest.mark.parametrize("at", range(SAID.index(KEY) + 5, SAID.index(KEY) + len(KEY)))
+@pytest.mark.parametrize("pieces", [1, 3])
+def test_no_secret_begins_in_a_prefilled_text_and_ends_in_the_answer(at: int, pieces: int) -> None:
+    before, rest = SAID[:at], SAID[at:]
+    events = [text(piece) for piece in cut(rest, range(0, len(rest), -(-len(rest) // pieces)))]
+    steps = released_events([*events, text("", finishReason="STOP")], prefilled=before)
+    told = joined_text(body for step in steps for _, body in step)
+    assert told == MASKED.partition("quote AKIA and ")[2]
+
+
+def test_what_stands_in_a_prefilled_text_alone_is_no_finding_of_the_answer() -> None:
+    screen = POLICY.screen(SessionContext("s-1", call_state=CallState(prefilled=f"{SAID} ")))
+    [(_, passed)] = screen.feed([text("Ask anna.", finishReason="STOP")], last=True)
+    assert joined_text([passed]) == "Ask anna."
+    assert screen.findings_output() == {}
+
+
+def test_an_answer_in_json_that_the_request_begins_stays_json() -> None:
+    state = CallState(prefilled=f'{{"key": "{KEY[:9]}', requires_json=True)
+    policy: Any = redact_policy(
+        {"detect": ["AWS_ACCESS_KEY"], "mask": '"{kind}"'}, PolicyEnvironment(Path("/"))
+    )
+    screen = policy.screen(SessionContext("s-1", call_state=state))
+    [(_, passed)] = screen.feed([text(f'{KEY[9:]}"}}', finishReason="STOP")], last=True)
+    assert json.loads(state.prefilled + joined_text([passed])) == {"key": f'{KEY[:9]}"AWS_ACCESS_KEY"'}
+
+
+def test_an_answer_is_also_read_as_if_no_prefilled_text_stood_before_it() -> None:
+    steps = released_events([text(f"{KEY} it is")], prefilled="x")
+    assert joined_text(body for step in steps for _, body in step) == "[AWS_ACCESS_KEY] it is"
+
+
+@pytest.mark.parametrize("prefilled", ["x" * 100_000, "-----BEGIN PRIVATE KEY-----\n" + "MIIE" * 5000])
+def test_a_long_prefilled_text_hides_no_secret_after_it(prefilled: str) -> None:
+    assert POLICY.screen(SessionContext("s-1", call_state=CallState(prefilled=prefilled))).slow
+    steps = released_events([text(f"\n{KEY} it is")], prefilled=prefilled)
+    assert KEY not in joined_text(body for step in steps for _, body in step)
 
 
 @given(st.lists(st.integers(0, 1000), max_size=40))
@@ -599,3 +640,20 @@ def test_an_event_of_one_text_comes_out_as_if_it_were_read_field_by_field(
         slow = released_events(events, at_once=at_once)
     assert quick == slow
     assert MAIL not in str(quick)
+
+
+@pytest.mark.parametrize(
+    ("uri", "passes"),
+    [
+        ("https://maps.google.com/?cid=4220952323027039852", True),
+        ("https://maps.google.com/?cid=4111111111111111", False),
+        ("https://maps.google.com/?cid=4220952323027039852&to=4111111111111111", False),
+        (f"https://maps.google.com/?cid={MAIL}", False),
+    ],
+)
+def test_a_link_to_a_place_stays_unless_it_has_more_than_its_number(uri: str, passes: bool) -> None:
+    chunks = [{"maps": {"uri": uri, "title": f"Write to {MAIL}"}}]
+    [event] = outcome([text("Here.", groundingMetadata={"groundingChunks": chunks})])
+    place = event["candidates"][0]["groundingMetadata"]["groundingChunks"][0]["maps"]
+    assert (place["uri"] == uri) is passes
+    assert place["title"] == "Write to [EMAIL]"

@@ -142,7 +142,7 @@ def is_joined(event: JsonObject) -> bool:
 
 def response_sources(body: JsonObject) -> TextSources:
     """Yield the sources of the texts in a response, in an event, or in joined events."""
-    events = read_list(body, "events") if "events" in body and "type" not in body else [body]
+    events = read_list(body, "events") if is_joined(body) else [body]
     for event in events:
         kind = event.get("type")
         if not isinstance(kind, str):

@@ -1,5 +1,6 @@
 """Joins the events of a stream into one response, splits it again, and filters the function calls."""
 
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -16,6 +17,7 @@ from hookgate.translator.fields import (
     read_object,
     same,
     same_items,
+    strings_in,
     texts_of,
     with_texts,
     without,
@@ -91,9 +93,12 @@ def _edited(event: JsonObject, number: int, pieces: Mapping[_Place, str]) -> Jso
     return write(event, "candidates", candidates)
 
 
-_OF_LAST = frozenset({"candidates", "event_id", "event_type", "sequence_number", "type", "usageMetadata"})
-"""Fields of events of which only the last one counts, or that are joined."""
+_USAGE = "usageMetadata"
+_TELL_APART = frozenset({"event_id", "event_type", "sequence_number", "type"})
+"""Fields that tell the events of a stream apart."""
 
+_NAME = re.compile(r"[A-Za-z0-9._:/+=-]{1,64}")
+"""Matches a name or an ID."""
 
 _ITEM = "item"
 """The field with an item of a response, in the event with which it begins, or ends."""
@@ -113,11 +118,29 @@ def _replaced_fields(before: JsonObject, after: JsonObject, unshown: Collection[
     return replaced
 
 
+def _is_shown_by_last(key: str, old: Any, new: Any) -> bool:
+    """Return whether the field of a later event shows all text that a reader may see in an earlier one."""
+    if key == _USAGE:
+        return _differs_in_counts(old, new) or set(strings_in(old)) <= set(strings_in(new))
+    return key in _TELL_APART and isinstance(old, str) and _NAME.fullmatch(old) is not None
+
+
+def _differs_in_counts(old: Any, new: Any) -> bool:
+    """Return whether an object differs from another one in integers alone, as nearly all usage does."""
+    if type(old) is not dict or type(new) is not dict:
+        return False
+    for key, value in old.items():
+        if key not in new or (type(value) is not int and value != new[key]):
+            return False
+    return True
+
+
 def join_events(events: Sequence[JsonObject]) -> JsonObject:
     """Return one response with all parts of all events.
 
     If several events have a field, the response has that of the last one. Other values are in `EARLIER`, each
-    in an event without the rest, so that no event hides from hooks what clients are shown of another one.
+    in an event without the rest, so that no event hides from hooks what clients are shown of another one. Of
+    counts, names and IDs of events, only the last ones are shown.
 
     A candidate's answer becomes one text, and so do its thoughts, so that no word is split between two parts.
     Each candidate has an index, since its position may differ from that in the events. A single event is
@@ -129,7 +152,9 @@ def join_events(events: Sequence[JsonObject]) -> JsonObject:
     candidates: dict[int, _Joined] = {}
     earlier: list[JsonObject] = []
     for event in events:
-        lost = _replaced_fields(joined, event, _OF_LAST)
+        lost = _replaced_fields(joined, event, ("candidates",))
+        for key in [key for key, old in lost.items() if _is_shown_by_last(key, old, event[key])]:
+            del lost[key]
         if _ITEM in joined and event.get("type") != joined.get("type"):
             lost[_ITEM] = joined.pop(_ITEM)  # the type says what becomes of it
         hidden = []
@@ -156,10 +181,10 @@ def split_edit(events: Sequence[JsonObject], joined: JsonObject, edited: JsonObj
     """Return the events with the edits that turned `joined`, the result of `join_events`, into `edited`.
 
     Each text is distributed over the events that it came from. Another field is edited in each event in
-    which it has the joined value; one that was removed from a candidate is removed from all events. A new
-    one goes to the last event, or the last one that has the candidate. If parts other than texts were
-    edited, or a candidate was removed, the last event has the whole edited response and the others have no
-    candidates. An unchanged event is the same object.
+    which it has the joined value; one that was removed is removed from all events. But if nothing besides
+    the candidates is left, their fields alone were edited. A new one goes to the last event, or the last one
+    that has the candidate. If parts other than texts were edited, or a candidate was removed, the last event
+    has the whole edited response and the others have no candidates. An unchanged event is the same object.
 
     Raises BodyError if `EARLIER` was edited, which no event has.
     """
@@ -171,7 +196,8 @@ def split_edit(events: Sequence[JsonObject], joined: JsonObject, edited: JsonObj
         if not same(edited.get(EARLIER, joined[EARLIER]), joined[EARLIER]):
             raise BodyError(EARLIER, "a hook's edit changed a field that a later event has, too")
         joined, edited = without(joined, EARLIER), without(edited, EARLIER)
-    edit = _Edit(joined, edited, ("candidates",), keeps=joined)
+    edits_candidates_alone = edited.keys() <= {"candidates"}
+    edit = _Edit(joined, edited, ("candidates",), keeps=joined if edits_candidates_alone else _TELL_APART)
     if _changes_parts(joined, edited):
         return [*(edit.applied_to(without(event, "candidates")) for event in events[:-1]), edited]
     was, now = join_texts([joined]), join_texts([edited])

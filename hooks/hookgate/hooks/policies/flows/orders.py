@@ -8,8 +8,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from zlib import crc32
 
-from hookgate.hooks.policies.flows.words import AROUND, fact_of, given_by, same_spelling, words_of
+from hookgate.hooks.policies.flows.words import AROUND, fact_of, given_by, words_of
 from hookgate.hooks.policies.options import compile_pattern
+from hookgate.hooks.policies.spelling import same_spelling
 
 _ACTIONS: Mapping[str, str] = {
     "send": """send sends sending sent email e-mail mail forward message messages reply dm post publish share

@@ -12,7 +12,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from urllib.parse import unquote
 from zlib import crc32
 
-from hookgate.hooks.policies.flows.words import fact_of, same_spelling, words_of
+from hookgate.hooks.policies.flows.words import fact_of, words_of
+from hookgate.hooks.policies.spelling import same_spelling
 
 _RUN = 16
 _WINDOW = 8

@@ -5,16 +5,13 @@ here takes more than a time proportional to the text.
 """
 
 import re
-import unicodedata
 from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import pairwise
 
 from hookgate.hooks.policies.options import compile_pattern
+from hookgate.hooks.policies.spelling import same_spelling
 
-_INVISIBLE = re.compile(
-    "[\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff\U000e0000-\U000e01ef]"
-)
 AROUND = "\"'`´‘’“”„«»<>()[]{}.,;:!?*|…#@$%&=~^\\"
 """Characters around a word that do not belong to it."""
 
@@ -30,13 +27,6 @@ _HOST = re.compile(r"(?:[a-z0-9-]+\.)+(?:com|net|org|io|ai|app|dev|co|info|biz|x
 _ACCOUNT = re.compile(r"[a-z]{2}[0-9]{2}[0-9a-z]{8,30}")
 _LONGEST_PLAIN = 256
 """The longest host or account number. Longer words are neither."""
-
-
-def same_spelling(text: str) -> str:
-    """Return the text in the spelling in which texts are compared."""
-    if not text.isascii():
-        text = _INVISIBLE.sub("", unicodedata.normalize("NFKC", text)).encode(errors="replace").decode()
-    return text.casefold()
 
 
 def words_of(text: str) -> list[str]:

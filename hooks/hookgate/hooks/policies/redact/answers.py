@@ -1,5 +1,6 @@
 """Redacts a model's answer while it streams: each text across all its events, everything else per event."""
 
+import re
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,6 +11,7 @@ from hookgate.hooks.policies.redact.fields import (
     CONTENT,
     PLAIN_CONTENT,
     Handler,
+    each_item,
     handled_by_caller,
     opaque,
     path_in_content,
@@ -118,6 +120,14 @@ _MAX_SILENCE = 256
 A model thinks before it answers: its last thought must not hold back the answer after it.
 """
 
+_QUICK_BEGINNING = 1024
+"""Characters that an answer continues, up to which their search takes few milliseconds even if crafted.
+
+They are searched once for each candidate.
+"""
+
+_LINK_TO_PLACE = re.compile(r"https://maps\.google\.com/\?cid=[0-9]{17,20}")
+
 _CONTINUATION, _REQUIRES_CONTINUATION = "CONTINUATION", "requires_continuation"
 """The reason and the status with which an answer ends that Google's SDKs continue by themselves."""
 
@@ -128,12 +138,19 @@ _ARGUMENT = "args "
 class AnswerScreen:
     """Redacts one answer. Implements Screen."""
 
-    def __init__(self, redaction: Redaction, *, logprobs: bool = False, is_json: bool = False) -> None:
-        """If `logprobs` is true, the log probabilities of the answer's tokens are kept.
+    def __init__(
+        self, redaction: Redaction, *, logprobs: bool = False, is_json: bool = False, continues: str = ""
+    ) -> None:
+        """Create the screen.
 
-        If `is_json` is true, the client requires JSON, so the answer's texts, without thoughts, stay JSON.
+        Args:
+            redaction: Searches the texts.
+            logprobs: Whether the log probabilities of the answer's tokens are kept.
+            is_json: Whether the client requires JSON, so the answer's texts, without thoughts, stay JSON.
+            continues: The text, at the end of the request, that the answer continues.
         """
         self._redaction, self._logprobs, self._is_json = redaction, logprobs, is_json
+        self._continues = continues
         self._texts: dict[TextKey, ChunkedText[PartPlace]] = {}
         self._sources: dict[TextKey, tuple[int, TextSource]] = {}  # the part and source of its last chunk
         self._silent: Counter[TextKey] = Counter()  # characters of the other text since its last chunk
@@ -146,7 +163,7 @@ class AnswerScreen:
     @property
     def slow(self) -> bool:
         """Whether a search may block the event loop for too long."""
-        return self._redaction.slow
+        return self._redaction.slow or len(self._continues) > _QUICK_BEGINNING
 
     def takes_long(self, values: Sequence[Any]) -> bool:
         """Return whether redacting these values may block the event loop for too long."""
@@ -297,11 +314,15 @@ class AnswerScreen:
         self._sources[text_key] = part, source
 
     def _begin(self, text_key: TextKey) -> None:
-        if text_key not in self._texts:
-            is_json = self._is_json and text_key[1] == "text"
-            self._texts[text_key] = self._redaction.chunked_text(
-                self._outbox.append_text, _path, is_json=is_json
-            )
+        if text_key in self._texts:
+            return
+        is_answer = text_key[1] == "text"
+        text = self._redaction.chunked_text(
+            self._outbox.append_text, _path, is_json=self._is_json and is_answer
+        )
+        if is_answer and self._continues:
+            text.begin_after(self._continues)
+        self._texts[text_key] = text
 
     def _feed_text(self, event: OutgoingEvent, place: PartPlace, text_key: TextKey, text: str) -> None:
         self._begin(text_key)
@@ -384,7 +405,26 @@ def _plain_part(body: JsonObject) -> tuple[int, JsonObject] | None:
 
 
 def _grounding(redaction: Redaction, value: Any, scope: Scope) -> Any:
-    return redacted_fields(redaction, value, scope, {"searchEntryPoint": _entry_point})
+    handlers: Mapping[str, Handler] = {
+        "searchEntryPoint": _entry_point,
+        "groundingChunks": each_item(partial(_grounding_chunk, scope=scope)),
+    }
+    return redacted_fields(redaction, value, scope, handlers)
+
+
+def _grounding_chunk(redaction: Redaction, value: Any, scope: Scope) -> Any:
+    return redacted_fields(redaction, value, scope, {"maps": _map_place})
+
+
+def _map_place(redaction: Redaction, value: Any, scope: Scope) -> Any:
+    return redacted_fields(redaction, value, scope, {"uri": _map_link})
+
+
+def _map_link(redaction: Redaction, value: Any, scope: Scope) -> Any:
+    """Redact the link to a place. Its number may be like that of a card, but is longer than most of these."""
+    if scope not in redaction.scopes or (isinstance(value, str) and _LINK_TO_PLACE.fullmatch(value)):
+        return value
+    return redaction.value(value)
 
 
 def _entry_point(redaction: Redaction, value: Any, scope: Scope) -> Any:
@@ -437,45 +477,52 @@ class Outbox:
         self._texts[place] = self._texts.get(place, "") + text
 
     def pop_ready(self) -> list[tuple[int, JsonObject]]:
-        """Return the events that can be released now, by number."""
+        """Return what can be released now, by the numbers of the events.
+
+        These are the events of which all text is decided, and the decided text of the next one.
+        """
         out: list[tuple[int, JsonObject]] = []
-        while self._events:
-            event = self._events[0]
-            undecided = any(self._is_undecided(place) for place in event.text_keys)
-            if not undecided and self._forget_if_unchanged(event):
-                self._events.popleft()
-                out.append((event.number, event.original))
-                continue
-            if undecided and not event.may_be_split:
-                break
-            if not undecided:
-                self._events.popleft()
-            if undecided or not (event.partly_released and self._move_to_next(event)):
-                body = without(self._take_body(event), _ID) if undecided else self._take_body(event)
-                if not (event.may_be_split and _is_empty(body)) or body is event.original:
-                    out.append((event.number, body))
-                    event.partly_released = True
-            if undecided:
-                break
-            for place in event.text_keys:
-                del self._text_keys[place]
+        while self._events and not self._has_undecided(self._events[0]):
+            out += self._release(self._events.popleft())
+        if self._events and self._events[0].may_be_split:
+            out += self._release_decided(self._events[0])
         return out
 
-    def _forget_if_unchanged(self, event: OutgoingEvent) -> bool:
-        """Return whether an event consists of one text, none of which was replaced or released before.
+    def _has_undecided(self, event: OutgoingEvent) -> bool:
+        return any(self._is_undecided(place) for place in event.text_keys)
 
-        Its text is then forgotten.
-        """
+    def _release(self, event: OutgoingEvent) -> list[tuple[int, JsonObject]]:
+        """Return an event of which all text is decided, or nothing if the next event takes the rest of it."""
+        if self._is_unchanged(event):
+            self._forget(event)
+            return [(event.number, event.original)]
+        moved = event.partly_released and self._move_to_next(event)
+        body = event.original if moved else self._take_body(event)
+        self._forget(event)
+        return [(event.number, body)] if not moved and _is_sent(event, body) else []
+
+    def _release_decided(self, event: OutgoingEvent) -> list[tuple[int, JsonObject]]:
+        """Return the decided text of an event, without its ID: that is sent with the rest."""
+        body = without(self._take_body(event), _ID)
+        if not _is_sent(event, body):
+            return []
+        event.partly_released = True
+        return [(event.number, body)]
+
+    def _is_unchanged(self, event: OutgoingEvent) -> bool:
+        """Return whether an event consists of one text, none of which was replaced or released before."""
         if event.body is not event.original or event.partly_released or len(event.text_keys) != 1:
             return False
         if len(event.unreleased_parts) != 1 or len(event.unreleased_parts[0]) != 1:
             return False
         place, part = event.unreleased_parts[0][0]
-        if place not in event.text_keys or self._texts.get(place, "") != part["text"]:
-            return False
-        self._texts.pop(place, None)
-        del self._text_keys[place]
-        return True
+        return place in event.text_keys and self._texts.get(place, "") == part["text"]
+
+    def _forget(self, event: OutgoingEvent) -> None:
+        """Forget the texts of an event that was released."""
+        for place in event.text_keys:
+            del self._text_keys[place]
+            self._texts.pop(place, None)
 
     def _is_undecided(self, place: PartPlace) -> bool:
         return self._is_text_undecided(place, self._text_keys[place])
@@ -559,6 +606,11 @@ def _source(event: OutgoingEvent, part: JsonObject) -> TextSource:
 def _is_bare(part: JsonObject) -> bool:
     """Return whether a part contains only text or a thought, without a signature or a call."""
     return "text" in part and part.keys() <= _BARE
+
+
+def _is_sent(event: OutgoingEvent, body: JsonObject) -> bool:
+    """Return whether what was released of an event is sent: clients need no events without content."""
+    return body is event.original or not (event.may_be_split and _is_empty(body))
 
 
 def _is_empty(body: JsonObject) -> bool:

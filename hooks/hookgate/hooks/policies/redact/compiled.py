@@ -36,10 +36,10 @@ _PRECEDING_SAMPLES = (b"", b"a", b" ", b"\n")
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A finding of one detector. The match begins at byte `begin`; `start` to `end` are replaced."""
+    """A finding of one detector. The match begins at byte `match_begin`; `start` to `end` are replaced."""
 
     detector: Detector
-    begin: int
+    match_begin: int
     start: int
     end: int
     gives_way: bool = False
@@ -47,7 +47,7 @@ class Finding:
 
     def moved(self, by: int) -> "Finding":
         """Return the finding in a text with `by` more bytes before it."""
-        return replace(self, begin=self.begin + by, start=self.start + by, end=self.end + by)
+        return replace(self, match_begin=self.match_begin + by, start=self.start + by, end=self.end + by)
 
 
 class BytesPattern:

@@ -143,11 +143,11 @@ def _text(redaction: Redaction, value: Any, scope: Scope) -> Any:
 
 
 def _call(redaction: Redaction, call: Any, scope: Scope) -> Any:
-    return redacted_fields(redaction, call, scope, {"partialArgs": _each(redacted_argument)})
+    return redacted_fields(redaction, call, scope, {"partialArgs": each_item(redacted_argument)})
 
 
 def _result(redaction: Redaction, result: Any, scope: Scope) -> Any:
-    media = _each(partial(_media_part, scope=scope))
+    media = each_item(partial(_media_part, scope=scope))
     return redacted_fields(redaction, result, scope, {"parts": media})
 
 
@@ -164,7 +164,7 @@ def _within(scope: Scope, handler: Handler) -> Handler:
     return lambda redaction, value, _: handler(redaction, value, scope)
 
 
-def _each(redact: Callable[[Redaction, Any], Any]) -> Handler:
+def each_item(redact: Callable[[Redaction, Any], Any]) -> Handler:
     """Return a handler of a list, or of a single object in place of a list."""
 
     def redacted(redaction: Redaction, value: Any, scope: Scope) -> Any:

@@ -13,13 +13,10 @@ receives the original text.
 import hashlib
 import hmac
 import logging
-import os
 import re
-import secrets
 import sys
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from hookgate.hooks.policies.options import read_options
@@ -31,6 +28,7 @@ from hookgate.hooks.policies.redact.options import Action, RedactOptions
 from hookgate.hooks.policies.redact.presidio import load_presidio
 from hookgate.hooks.policies.redact.redaction import Redaction, Search
 from hookgate.hooks.policies.redact.scanner import Scanner, TakesLong, is_long
+from hookgate.hooks.policies.secret_key import key_in
 from hookgate.hooks.policies.speakers import Scope
 from hookgate.hooks.policy_environment import Policy, PolicyEnvironment
 from hookgate.hooks.session import Screen, SessionContext, Withheld
@@ -60,7 +58,6 @@ def pseudonym_detector() -> Detector:
 
 _NAMED = "The name of an argument contains something that is masked; pass it as a value."
 _BLOCKED = "The text contains something that is blocked ({kind})."
-_KEY_FILE = "redact.key"
 
 
 class Replacer:
@@ -127,40 +124,6 @@ class Replacer:
 
     def _digest(self, kind: str, original: str) -> str:
         return hmac.new(self._key, f"{kind}\0{original}".encode(), hashlib.sha256).hexdigest()
-
-
-def key_in(folder: Path | None) -> bytes:
-    """Return the key in a state folder, and create it if it is missing.
-
-    If `folder` is None, the key is random and used only in this process. Raises ValueError if the key cannot
-    be read or written.
-    """
-    if folder is None:
-        return secrets.token_bytes(32)
-    path = folder / _KEY_FILE
-    try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        _create_key(path)
-        return path.read_bytes()
-    except OSError as error:
-        raise ValueError(
-            f"the key of pseudonyms cannot be read or written: {error}; configure another state folder"
-        ) from None
-
-
-def _create_key(path: Path) -> None:
-    """Create a key atomically, unless another process creates it first."""
-    if path.exists():
-        return
-    new = path.with_name(f"{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
-    new.touch(mode=0o600)
-    try:
-        new.write_bytes(secrets.token_bytes(32))
-        os.link(new, path)
-    except FileExistsError:
-        pass
-    finally:
-        new.unlink()
 
 
 Output = dict[str, Any]
@@ -251,7 +214,7 @@ class _Redact:
         """Return a screen for one streamed answer."""
         replace = self._replacer.replacer_or_block(self._restored_pseudonyms(session))
         redaction = Redaction(self._search, replace, self._options.scopes)
-        return AnswerScreen(redaction, is_json=session.call_state.requires_json)
+        return _answer_screen(redaction, session)
 
     def _request(
         self, create_redaction: partial[Redaction], llm_request: JsonObject, session: SessionContext
@@ -277,7 +240,7 @@ class _Redact:
         self, create_redaction: partial[Redaction], original: JsonObject, session: SessionContext
     ) -> Output | None:
         redaction = create_redaction(self._replacer.replacer_or_block(self._restored_pseudonyms(session)))
-        screen = AnswerScreen(redaction, is_json=session.call_state.requires_json)
+        screen = _answer_screen(redaction, session)
         [(_, new)] = screen.feed([original], last=True, cut_off=session.call_state.cut_off)
         return _output(redaction, "llm_response", {} if new is original else {"raw": new})
 
@@ -305,6 +268,11 @@ class _Redact:
     def _restoring_screen(self, pseudonyms: Mapping[str, str], *, is_json: bool) -> Screen:
         redaction = Redaction(self._pseudonym_search, lambda _, name: pseudonyms.get(name, name))
         return AnswerScreen(redaction, logprobs=True, is_json=is_json)
+
+
+def _answer_screen(redaction: Redaction, session: SessionContext) -> AnswerScreen:
+    state = session.call_state
+    return AnswerScreen(redaction, is_json=state.requires_json, continues=state.prefilled)
 
 
 def _subject(event: dict[str, Any], session: SessionContext) -> Any:

@@ -41,6 +41,7 @@ class BufferingRedactor:
 
     def __init__(self, inner: TextRedactor, find: Find, replace: Callable[[str, str], str]) -> None:
         self._inner, self._find, self._replace = inner, find, replace
+        self._before = ""  # the end of a text that was judged before, which the inner redactor holds
         self._text = ""
         self._interruptions: list[int] = []  # where in the text
 
@@ -48,6 +49,11 @@ class BufferingRedactor:
     def held_text(self) -> str:
         """Nothing: this searches complete texts only."""
         return ""
+
+    def begin_after(self, text: str) -> str:
+        """Begin after a text that was judged before, and return the end of it that fragments repeat."""
+        self._before = self._inner.begin_after(text)
+        return self._before
 
     def interrupt(self) -> None:
         """Note that other content stands between the text so far and what is fed next."""
@@ -66,7 +72,7 @@ class BufferingRedactor:
     def release(self) -> list[Fragment]:
         """Return all fragments of the text so far, and begin another one."""
         fragments = self.finish()
-        self._text, self._interruptions = "", [0]
+        self._before, self._text, self._interruptions = "", "", [0]
         return fragments
 
     def cut_off(self) -> list[Fragment]:
@@ -84,30 +90,33 @@ class BufferingRedactor:
         return fragments + self._inner.feed(self._text[at:])
 
     def _redact_kept(self, fragments: list[Fragment]) -> list[Fragment]:
-        findings = self._find(self._text)
+        text = self._before + self._text
+        findings = self._find(text)
         redacted: list[Fragment] = []
         at = 0
         for fragment in _joined_kept(fragments):
             end = at + len(fragment.original)
             if isinstance(fragment, KeptFragment):
-                redacted += self._split_kept(at, end, findings)
+                redacted += self._split_kept(text, at, end, findings)
             else:
                 redacted.append(fragment)
             at = end
         return redacted
 
-    def _split_kept(self, begin: int, end: int, findings: list[tuple[int, int, str]]) -> list[Fragment]:
+    def _split_kept(
+        self, text: str, begin: int, end: int, findings: list[tuple[int, int, str]]
+    ) -> list[Fragment]:
         """Split a fragment that the inner redactor kept. Findings are clipped to the fragment."""
         fragments: list[Fragment] = []
         for first, last, kind in findings:
             start, stop = max(first, begin), min(last, end)
             if start < stop:
-                fragments.append(KeptFragment(self._text[begin:start]))
-                original = self._text[start:stop]
+                fragments.append(KeptFragment(text[begin:start]))
+                original = text[start:stop]
                 new = self._replace(kind, original)
                 fragments.append(ReplacedFragment(kind, original, new, source="presidio"))
                 begin = stop
-        fragments.append(KeptFragment(self._text[begin:end]))
+        fragments.append(KeptFragment(text[begin:end]))
         return [fragment for fragment in fragments if fragment.original]
 
 

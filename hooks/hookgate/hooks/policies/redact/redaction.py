@@ -21,6 +21,7 @@ from hookgate.hooks.policies.redact.streaming import (
     Fragment,
     ReplacedFragment,
     TextRedactor,
+    keep_original,
 )
 from hookgate.hooks.policies.speakers import SCOPES, Scope
 from hookgate.hooks.session import Withheld
@@ -48,6 +49,13 @@ class ChunkedText(Generic[Place]):
         self._redactor, self._put, self._note, self._json_text = redactor, put, note, json_text
         self._undecided: deque[tuple[Place | None, int]] = deque()  # None: text that was released
         self._counts: Counter[Place | None] = Counter()  # of each place in it: there may be thousands
+
+    def begin_after(self, text: str) -> None:
+        """Begin after a text that was judged before, in which a secret may have begun."""
+        if held := self._redactor.begin_after(text):
+            self._add(None, len(held))
+        if self._json_text:
+            self._json_text.read(text)
 
     def feed(self, place: Place, text: str) -> None:
         """Add the next chunk, which is at this place. Raises Withheld if the text is blocked."""
@@ -239,7 +247,7 @@ class Redaction:
         if self.slow or is_long(value):
             return True
         try:
-            Redaction(self._search, _keep_original, self.scopes, brief=True).value(value)
+            Redaction(self._search, keep_original, self.scopes, brief=True).value(value)
         except TakesLong:
             return True
         except Withheld:
@@ -409,10 +417,6 @@ class Redaction:
 
 def _no_path(place: object) -> tuple[Key, ...]:
     return ()
-
-
-def _keep_original(kind: str, original: str) -> str:
-    return original
 
 
 class _Found(Exception):  # noqa: N818  # a finding, not an error

@@ -147,7 +147,7 @@ class Scanner:
     def within(self, data: bytes, start: int, end: int) -> Iterator[Finding]:
         """Yield the findings between `start` and `end`, in order. The text around is used as context."""
         while finding := self._next(data, start, end, end):
-            yield from self.within(data, finding.begin, finding.start)
+            yield from self.within(data, finding.match_begin, finding.start)
             yield finding
             start = finding.end
 
@@ -215,12 +215,12 @@ class Scanner:
         rank = finding.detector.rank
         if rank == HIGHEST_RANK:
             return finding
-        at = finding.begin + 1
+        at = finding.match_begin + 1
         while other := self._next(data, at, finding.end, end, above=rank):
             at = other.end
             if other.end > finding.start:
                 start, stop = min(finding.start, other.start), max(finding.end, other.end)
-                finding = Finding(other.detector, finding.begin, start, stop)
+                finding = Finding(other.detector, finding.match_begin, start, stop)
         return replace(finding, gives_way=True)
 
 

@@ -115,6 +115,17 @@ class TextRedactor:
         """The text that is held back, or that was released although a secret may begin in it."""
         return self._held
 
+    def begin_after(self, text: str) -> str:
+        """Begin after a text that was judged before. A secret may have begun in it, or may begin here.
+
+        Returns the end of it that may begin a secret, which is held: further fragments repeat it.
+        """
+        before = TextRedactor(self._scanner, keep_original, self._cap)
+        before.feed(text[max(len(text) - self._cap + 1, 0) :])  # so much that it does not meet the cap
+        self._context, self._held, self._decided = before._context, before._held, before._decided
+        self.interrupt()
+        return self._held
+
     def interrupt(self) -> None:
         """Note that other content stands between the text so far and what is fed next."""
         if len(self._held) not in self._interruptions:
@@ -188,9 +199,9 @@ class TextRedactor:
         undecided = until
         while finding := next_finding(at, until):
             if finding.gives_way and until < finding.end and not final:
-                until = finding.begin  # another one may begin in it
+                until = finding.match_begin  # another one may begin in it
                 break
-            for inner in self._scanner.within(seen, finding.begin, finding.start):
+            for inner in self._scanner.within(seen, finding.match_begin, finding.start):
                 at = self._put(fragments, data, at, inner)
             at = self._put(fragments, data, at, finding)
             if at > until:  # the match covers undecided text: check what is undecided after it
@@ -288,7 +299,7 @@ class _Sections:
         What is before `at` no longer counts as the beginning of a section.
         """
         found = [self._next_in(begin, end, at, until) for begin, end in self._next]
-        return min(filter(None, found), key=lambda each: (each.begin, -each.end), default=None)
+        return min(filter(None, found), key=lambda each: (each.match_begin, -each.end), default=None)
 
     def _next_in(self, begin: int, end: int, at: int, until: int) -> Finding | None:
         if 0 < begin < at or begin >= until or end <= at:
@@ -296,11 +307,16 @@ class _Sections:
         if begin:  # what begins later has the same text before it in the section from the beginning
             until = min(until, begin + LONGEST_ESCAPE + 1)
         finding, searched = self._next[begin, end]
-        if searched < until or (finding and finding.begin < at):
+        if searched < until or (finding and finding.match_begin < at):
             part = self._scanner.next(self._seen[begin:end], max(at - begin, 0), min(until, end) - begin)
             finding = part and part.moved(begin)
             self._next[begin, end] = finding, until
         return finding
+
+
+def keep_original(kind: str, original: str) -> str:
+    """Replace a finding with itself."""
+    return original
 
 
 def _encoded(text: str) -> bytes:

@@ -7,6 +7,7 @@ import { heading, link, note } from "./parts.js";
 import { returnPlace, showSignIn } from "./signin.js";
 import { themed } from "./theme.js";
 import { showAlerts } from "./view-alerts.js";
+import { showApproval, showApprovals } from "./view-approvals.js";
 import { showCall } from "./view-call.js";
 import { showCalls } from "./view-calls.js";
 import { showCompare } from "./view-compare.js";
@@ -34,6 +35,8 @@ const ROUTES = [
   [/^policy$/, "policy", showPolicy],
   [/^policy\/compare$/, "policy", showCompare],
   [/^alerts$/, "alerts", showAlerts],
+  [/^approvals$/, "approvals", showApprovals],
+  [/^approvals\/([0-9a-f]{4,32})$/, "approvals", showApproval],
 ];
 
 /** Show the view of the address. If `quietly` is set, the view is only refreshed, so the focus stays. */

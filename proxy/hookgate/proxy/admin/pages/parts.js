@@ -5,10 +5,10 @@ import { count } from "./format.js";
 
 const SIGNS = {
   answered: "✓", blocked: "◩", denied: "✕", stopped: "■", synthetic: "◆", refused: "⊘", failed: "!", left: "→", interrupted: "…",
-  ok: "✓", firing: "!", on: "✓", off: "○", untrusted: "?", degraded: "!", observe: "◐", shadowed: "○",
+  ok: "✓", approved: "✓", used: "✓", expired: "○", firing: "!", on: "✓", off: "○", untrusted: "?", degraded: "!", observe: "◐", shadowed: "○",
 };
 const TONES = {
-  answered: "good", ok: "good", on: "good", firing: "bad", blocked: "bad", denied: "bad", stopped: "bad", degraded: "bad", failed: "bad", interrupted: "warn",
+  answered: "good", ok: "good", approved: "good", used: "good", on: "good", firing: "bad", blocked: "bad", denied: "bad", stopped: "bad", degraded: "bad", failed: "bad", interrupted: "warn",
   refused: "warn", untrusted: "warn", synthetic: "info", observe: "info",
 };
 

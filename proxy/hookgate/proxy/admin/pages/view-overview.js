@@ -88,6 +88,7 @@ function figures({ overview, hour, traffic }) {
     tile("Failed", found("outcome:failed", count(total.failed)), "no answer from upstream"),
     hour ? tile(`Cost, ${hour.currency}`, link("#/spend?by=team,owner&q=since:1h+sort:cost", cost(Number(total.cost.toFixed(4)))), `${count(tokens)} tokens`) : tile("Tokens", count(tokens), "in and out"),
     tile("Hooks running", link("#/hooks", count(running)), overview.content === "off" ? "content is not stored" : `content stored: ${overview.content}`),
+    typeof overview.approvals_pending === "number" && tile("Approvals", link("#/approvals", count(overview.approvals_pending)), "calls that wait for a person"),
     tile("Latency, median", ms(traffic.total.p50_ms), `95 % within ${ms(traffic.total.p95_ms)}; this gateway`),
   ]);
 }

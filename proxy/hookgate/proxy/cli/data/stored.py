@@ -22,6 +22,7 @@ from hookgate.proxy.config.values import key_name
 from hookgate.proxy.sessions.table import mark_everything
 from hookgate.proxy.store.database import (
     ALERTS_FILE,
+    APPROVALS_FILE,
     AUDIT_FILE,
     FILE,
     INDEX_FILE,
@@ -30,6 +31,7 @@ from hookgate.proxy.store.database import (
     SESSIONS_FILE,
     Database,
     open_alerts,
+    open_approvals,
     open_audit,
     open_audit_index,
     open_database,
@@ -41,6 +43,7 @@ from hookgate.proxy.store.models import (
     accepted_keys,
     alert_deliveries,
     alerts,
+    approvals,
     audit_names,
     counters,
     interactions,
@@ -237,6 +240,7 @@ _OPEN: Mapping[str, _Open] = {
     AUDIT_FILE: lambda url, state: open_audit(url, state, writes=False),
     INDEX_FILE: open_audit_index,
     ALERTS_FILE: open_alerts,
+    APPROVALS_FILE: open_approvals,
 }
 
 
@@ -314,6 +318,8 @@ class PersonalData:
             groups = (f"{json.dumps(field)}: {json.dumps(name)}" for field in ("key", "owner"))
             messages = or_(*(contains(alert_deliveries.c.document, group) > 0 for group in groups))
             yield PersonalRows("alert_messages", told, alert_deliveries, messages)
+        if (asked := self._database(APPROVALS_FILE)) is not None:
+            yield PersonalRows("approvals", asked, approvals, approvals.c.key == name, ("digest",))
         if (index := self._database(INDEX_FILE)) is not None:
             names = audit_names.c.field.in_(("key", "owner")) & (audit_names.c.name == name)
             yield PersonalRows("index_names", index, audit_names, names, erasable=False)

@@ -10,8 +10,9 @@ from pathlib import Path
 
 from hookgate.hooks.policies.options import read_options
 from hookgate.hooks.policies.redact.options import RedactOptions
-from hookgate.hooks.policies.redact.policy import Replacer, key_in
+from hookgate.hooks.policies.redact.policy import Replacer
 from hookgate.hooks.policies.redact.rules import read_rules
+from hookgate.hooks.policies.secret_key import key_in
 from hookgate.hooks.settings import BuiltinConfig, Hook
 from hookgate.proxy.cli.redact.allowing import allow
 from hookgate.proxy.cli.redact.report import as_json, as_line, as_sarif

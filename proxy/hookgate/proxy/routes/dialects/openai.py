@@ -204,7 +204,7 @@ class Responses(OpenAIBodies):
         return ResponseEvents() if route.streamed else None
 
 
-def check_held_content(body: JsonObject, unhooked: Collection[str], *, issued: bool) -> None:
+def check_stored_content(body: JsonObject, unhooked: Collection[str], *, issued: bool) -> None:
     """Check a body that creates a response for references to what the API stores, which hooks cannot judge.
 
     `unhooked` has the groups of routes that are forwarded unjudged. With `issued`, the gateway issued the

@@ -1,6 +1,7 @@
 """Secrets that only the text before them tells: names of fields, words, schemes and addresses."""
 
 from base64 import b64decode
+from urllib.parse import unquote
 
 from hookgate.hooks.policies.redact.detectors.detector import Detector
 from hookgate.hooks.policies.redact.detectors.issued.formats import has_issued_format
@@ -25,6 +26,8 @@ _NAME_BEFORE = (
 )
 _GAP = r"(?:[ \t\xa0]|&nbsp;|%20){0,40}"
 _SLASH = r"(?:\\{0,7}/|%2[Ff]|\\{1,7}u002[fF])"
+# The encoded characters of a user or password in an address; not those of the signs in `:/@?#`.
+_ENCODED = "(?:2[0124-9A-Ea-e]|3[0-9B-Eb-e]|4[1-9A-Fa-f]|[015-9A-Fa-f][0-9A-Fa-f])"
 _IN_BEARER = r"(?:[A-Za-z0-9._~+/-]|\\{1,7}/|%2[BbFf]|\\{1,7}u002[bBfF])"
 _PADDING = r"(?:=|%3[Dd]|\\{1,7}u003[dD])"
 _BLANKS = r"(?:[ \t\xa0+]|%20|&nbsp;|\\{1,4}u0020){1,4}"
@@ -63,6 +66,18 @@ def is_user_and_password(text: str) -> bool:
     except ValueError:
         return False
     return b":" in decoded and decoded.isascii() and decoded.decode().isprintable()
+
+
+def encoded_address(escape: str) -> str:
+    """Return the pattern of an address with a password, of which every sign is escaped, with `%` or `%25`."""
+    part, colon = rf"[A-Za-z0-9_.~!*'()-]|{escape}{_ENCODED}", f"{escape}3[Aa]"
+    slashes = f"{escape}2[Ff]" * 2
+    return rf"[A-Za-z][A-Za-z0-9+.-]{{1,30}}{colon}{slashes}(?:{part})*{colon}((?:{part}|{colon})+){escape}40"
+
+
+def is_encoded_password(text: str) -> bool:
+    """Return whether the percent-encoded password in an address is one, see `is_password`."""
+    return is_password(unquote(unquote(text)))
 
 
 def is_typed_password(text: str) -> bool:
@@ -107,6 +122,16 @@ ASSIGNMENTS = (
         rf"[A-Za-z][A-Za-z0-9+.-]{{1,30}}:{_SLASH}{_SLASH}[!$%&(-.0-9;=A-Z^_a-z{{-~]*:([!#$%&(-.0-:;=?A-\[\]-_a-z{{-~]+)@",
         is_password,
         preceded_by="[^A-Za-z0-9_.+%-]",
+    ),
+    *(
+        key(
+            "CONNECTION_STRING",
+            f"the same, percent-encoded {times}",
+            encoded_address(escape),
+            is_encoded_password,
+            preceded_by="[^A-Za-z0-9_.+%-]",
+        )
+        for times, escape in {"once": "%", "twice": "%25"}.items()
     ),
     key(
         "BEARER",

@@ -1,0 +1,1 @@
+"""Approvals: people decide about tool calls for which hooks decide `ask`."""

@@ -1,0 +1,201 @@
+"""What a request is about, what people are shown of it, and how decisions change it."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.gateway.approving import asked, decision, now
+
+from hookgate.proxy.approvals.requests import (
+    MAX_ARGUMENTS,
+    ApprovalRequest,
+    DecisionError,
+    Scope,
+    printable,
+    read_row,
+    request_document,
+    request_summary,
+    row_of,
+    shown_arguments,
+    visible,
+)
+from hookgate.translator.fields import same
+from hookgate.translator.strictjson import loads
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=4)
+NUMBERS = st.one_of(
+    st.integers(-3, 3), st.floats(-3, 3).map(lambda x: round(x, 1)), st.integers(2**53 - 1, 2**64)
+)
+VALUES = st.recursive(
+    st.one_of(st.none(), st.booleans(), NUMBERS, TEXTS),
+    lambda each: st.one_of(st.lists(each, max_size=3), st.dictionaries(TEXTS, each, max_size=3)),
+    max_leaves=6,
+)
+ARGUMENTS = st.dictionaries(TEXTS, VALUES, max_size=3)
+TOOLS = Scope("tools", "send_*", 3600)
+
+
+def call(arguments: dict[str, Any], tool: str = "t") -> Any:
+    return replace(asked(tool), arguments=arguments)
+
+
+def request(persons: int = 1, **arguments: Any) -> ApprovalRequest:
+    at = now()
+    made = ApprovalRequest.about(asked(**arguments), "7f3a12bc" * 4, at, at + 3_600_000, persons)
+    assert made
+    return made
+
+
+@given(ARGUMENTS, ARGUMENTS)
+def test_digests_are_equal_if_and_only_if_the_tool_gets_the_same(a: Any, b: Any) -> None:
+    assert (call(a).digest == call(b).digest) is same(a, b)
+
+
+def reordered(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: reordered(value[key]) for key in reversed(value)}
+    return [reordered(each) for each in value] if isinstance(value, list) else value
+
+
+@given(ARGUMENTS)
+def test_spelling_and_order_do_not_change_a_digest(arguments: Any) -> None:
+    spelled = json.dumps(reordered(arguments), ensure_ascii=True, indent=3).encode()
+    assert call(loads(spelled)).digest == call(arguments).digest
+
+
+@given(ARGUMENTS, VALUES, TEXTS)
+def test_a_value_more_is_another_call(arguments: Any, value: Any, name: str) -> None:
+    if name not in arguments:
+        assert call({**arguments, name: value}).digest != call(arguments).digest
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        ({"n": 1}, {"n": True}),
+        ({"n": 1}, {"n": "1"}),
+        ({"n": 0}, {"n": None}),
+        ({"n": None}, {}),
+        ({"n": []}, {"n": {}}),
+        ({"to": "a"}, {"To": "a"}),
+        ({"to": "a"}, {"to": "a "}),
+        ({"to": "é"}, {"to": "e\u0301"}),
+        ({"n": 2**53}, {"n": 2**53 + 1}),
+    ],
+)
+def test_these_are_different_calls(a: Any, b: Any) -> None:
+    assert call(a).digest != call(b).digest
+
+
+def test_the_border_of_the_tools_name_counts() -> None:
+    assert call({}, "send").digest != call({}, "send_").digest
+    assert call({"x": "y"}, "t").digest != call({}, 't",{"x":"y"}').digest
+
+
+# ---- what is shown
+
+HOSTILE = {"to": "a\u202eb\u200bc\u3164d\u2800\ufe0f<b>", "cc": "\x1b[2J\u0007", "\u202ekey": ["\U000e0041"]}
+
+
+def test_what_is_invisible_is_shown_as_codes_and_nothing_is_lost() -> None:
+    shown = shown_arguments(request(**HOSTILE))
+    assert json.loads(shown) == HOSTILE
+    assert not [each for each in shown if not each.isprintable() and each != "\n"]
+    for escaped in (r"\u202e", r"\u200b", r"\u3164", r"\u2800", r"\ufe0f", r"\u001b", r"\udb40\udc41"):
+        assert escaped in shown
+
+
+def test_names_are_one_line_and_are_cut() -> None:
+    assert printable("a\nb\tc\u202e") == r"a\nb\tc\u202e"
+    assert len(printable("x" * 5000)) == 200
+    assert visible("Grüße") == "Grüße"
+
+
+def test_a_summary_contains_nothing_of_the_content() -> None:
+    made = request(to="secret@example.com")
+    assert "secret" not in json.dumps(request_summary(made, now()))
+    assert "send_mail" not in json.dumps(request_summary(made, now()))
+    assert request_document(made, now())["arguments"] == {"to": "secret@example.com"}
+
+
+def test_arguments_that_nobody_would_read_are_not_asked_about() -> None:
+    at = now()
+    assert ApprovalRequest.about(asked(x="y" * MAX_ARGUMENTS), "a" * 32, at, at + 1, 1) is None
+
+
+@given(ARGUMENTS)
+def test_a_row_is_read_as_it_was_stored(arguments: Any) -> None:
+    at = now()
+    made = ApprovalRequest.about(call(arguments), "a" * 32, at, at + 1000, 2)
+    assert made
+    decided = made.decided(decision("ada"))
+    assert read_row(row_of(made)) == made
+    assert read_row(row_of(decided)) == decided
+    assert json.loads(made.arguments) == arguments
+
+
+# ---- decisions
+
+
+def test_one_person_approves_or_denies() -> None:
+    assert request().decided(decision()).state == "approved"
+    denied = request().decided(decision(approves=False, reason="no"))
+    assert (denied.state, denied.deciders) == ("denied", ["ada"])
+
+
+def test_two_persons_must_be_two() -> None:
+    first = request(persons=2).decided(decision("Ada@example.com"))
+    assert first.state == "pending"
+    with pytest.raises(DecisionError, match="another person"):
+        first.decided(decision("ada@EXAMPLE.com"))
+    second = first.decided(decision("bob"))
+    assert (second.state, second.deciders) == ("approved", ["Ada@example.com", "bob"])
+    assert first.decided(decision("bob", approves=False)).state == "denied"
+
+
+def test_two_persons_must_approve_the_same() -> None:
+    first = request(persons=2).decided(decision("ada"))
+    with pytest.raises(DecisionError, match="ada has approved it for: once"):
+        first.decided(decision("bob", scope=TOOLS))
+
+
+def test_approvals_before_a_denial_do_not_count() -> None:
+    denied = request(persons=2).decided(decision("ada")).decided(decision("bob", approves=False))
+    assert denied.decided(decision("ada")).state == "pending"
+
+
+def test_what_is_over_is_not_decided() -> None:
+    over = replace(request(), expires=now() - 1)
+    with pytest.raises(DecisionError, match="expired"):
+        over.decided(decision())
+    used = replace(request(), state="used")
+    for approves in (True, False):
+        with pytest.raises(DecisionError, match="has been made"):
+            used.decided(decision(approves=approves))
+    with pytest.raises(DecisionError, match="was approved by ada"):
+        request().decided(decision()).decided(decision("bob"))
+
+
+def test_an_approval_is_withdrawn_by_a_denial() -> None:
+    assert request().decided(decision()).decided(decision("bob", approves=False)).state == "denied"
+
+
+@pytest.mark.parametrize(
+    ("scope", "why"),
+    [
+        (Scope("tools", "read_*", 60), "do not include"),
+        (Scope("tools", "send_*", 0), "at most 30 days"),
+        (Scope("tools", "send_*", 40 * 24 * 3600), "at most 30 days"),
+    ],
+)
+def test_tools_are_approved_within_bounds(scope: Scope, why: str) -> None:
+    with pytest.raises(DecisionError, match=why):
+        request().decided(decision(scope=scope))
+
+
+def test_tools_are_not_approved_for_callers_without_a_key() -> None:
+    with pytest.raises(DecisionError, match="this call has none"):
+        replace(request(), key="").decided(decision(scope=TOOLS))
