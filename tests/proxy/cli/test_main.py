@@ -468,5 +468,5 @@ async def test_the_core_alone_names_what_the_gateway_needs(tmp_path: Path) -> No
     )
     out, complaint = await process.communicate()
     assert (process.returncode, out) == (1, b"")
-    assert complaint.endswith(b"in a checkout of hookgate, run: pip install '.[proxy]'\n")
+    assert complaint.endswith(b"install hookgate with its extra proxy\n")
     assert complaint.count(b"\n") == 1

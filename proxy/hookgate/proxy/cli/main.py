@@ -248,7 +248,7 @@ def run_command(argv: Sequence[str] | None = None) -> int:
         return _discard_output()
     except ModuleNotFoundError as error:
         extra = _EXTRAS.get((error.name or "").partition(".")[0], "proxy")
-        print(f"hookgate: {error}; in a checkout of hookgate, run: pip install '.[{extra}]'", file=sys.stderr)
+        print(f"hookgate: {error}; install hookgate with its extra {extra}", file=sys.stderr)
         return 1
     except ValueError as error:
         print(f"hookgate: {logs.escape_controls(str(error))}", file=sys.stderr)
