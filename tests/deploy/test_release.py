@@ -62,7 +62,7 @@ def test_one_version_is_everywhere() -> None:
         path.read_text() for path in [*(PROJECT / "docs").rglob("*.md"), PROJECT / "CHANGELOG.md"]
     )
     named = {
-        *re.findall(r"hookgate[:-](\d+\.\d+\.\d+)", pages),
+        *re.findall(r"hookgate:(\d+\.\d+\.\d+)", pages),
         *re.findall(r"first version, (\S+)\.", pages),
     }
     assert {chart["version"], chart["appVersion"], label, *named} == {__version__}
