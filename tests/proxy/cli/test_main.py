@@ -181,6 +181,7 @@ def test_an_invalid_listen_address_is_reported_in_one_line(
 ) -> None:
     ended = here(command, "--listen", address, *(["--admin", "off"] if command == "serve" else []))
     assert ended.code == 1
+    assert "--listen: " in ended.complaint
     assert ended.complaint.endswith(expected)
 
 

@@ -67,9 +67,13 @@ def show_hook(sources: Sources, name: str, *, as_json: bool) -> int:
         print(json.dumps(rows, indent=2, ensure_ascii=False))
         return 0
     for row in rows:
-        lines = table_lines([(f"{key}:", str(value)) for key, value in _printed(row).items()])
+        lines = table_lines([(f"{key}:", _text(value)) for key, value in _printed(row).items()])
         print(*lines, sep="\n", end="\n\n")
     return 0
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, dict) else str(value)
 
 
 def _printed(row: dict[str, Any]) -> dict[str, Any]:
@@ -107,9 +111,9 @@ def _row(hook: Hook, state: str, status: dict[str, Any], full: bool) -> dict[str
     if full:
         row |= {
             "runs": hook.display_target,
-            "options": json.dumps(getattr(hook.config, "options", {}), ensure_ascii=False),
-            "when": hook.config.when.model_dump_json(exclude_none=True),
-            "in": hook.root,
+            "options": getattr(hook.config, "options", {}),
+            "when": hook.config.when.model_dump(mode="json", exclude_none=True),
+            "in": str(hook.root),
             "file": hook.source,
             "scripts": ", ".join(map(str, scripts_of(hook))) or "none",
             "timeout": f"{hook.config.timeout:g} ms",
