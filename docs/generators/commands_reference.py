@@ -25,7 +25,7 @@ Progress and colors appear on terminals only; the variable `NO_COLOR` switches c
 | --- | --- |
 | 0 | the command has done what it says |
 | 1 | it has failed, or found what it looks for, such as a broken chain, a `FAIL` of `doctor` or a secret |
-| 2 | the command line has an unknown command, flag or choice, or lacks a word, so that nothing was done; `redact scan` cannot read a file |
+| 2 | the command line has an unknown command or flag, or lacks one; `redact scan` cannot read a file |
 | 130 | it was interrupted, as by Ctrl-C |
 | 141 | the reader of its output, such as `head`, has gone |
 

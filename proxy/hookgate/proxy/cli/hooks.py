@@ -114,7 +114,7 @@ def _row(hook: Hook, state: str, status: dict[str, Any], full: bool) -> dict[str
             "options": getattr(hook.config, "options", {}),
             "when": hook.config.when.model_dump(mode="json", exclude_none=True),
             "in": str(hook.root),
-            "file": hook.source,
+            "file": str(hook.source),
             "scripts": ", ".join(map(str, scripts_of(hook))) or "none",
             "timeout": f"{hook.config.timeout:g} ms",
             "on_error": hook.on_error,
