@@ -12,6 +12,7 @@ from hookgate.hooks.policies.redact.answers import AnswerScreen
 from hookgate.hooks.policies.redact.fields import handled_by_caller, redacted_fields, redacted_request
 from hookgate.hooks.policies.redact.known import CleanDigests, RememberedParts
 from hookgate.hooks.policies.redact.redaction import Redaction, Search
+from hookgate.proxy.audit.entries import MASKED
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.observe.content import CallContent, KeptBytes
 from hookgate.proxy.observe.record import CallRecord
@@ -26,9 +27,6 @@ from hookgate.translator.strictjson import loads
 log = logging.getLogger("hookgate.audit")
 
 Mode = Literal["redacted", "full"]
-
-MASKED = "masked"
-"""The key of stored content that says that hooks saw more than is stored."""
 
 _LEFT_OUT: JsonObject = {"left_out": "a policy redacted parts of it and restored them for the client"}
 _NOT_READ: JsonObject = {"left_out": "it could not be read, so nothing in it could be masked"}

@@ -5,6 +5,9 @@ from hookgate.proxy.audit.chain import WHOSE, Entry, entry_columns
 from hookgate.proxy.observe.record import CallRecord, session_fields
 from hookgate.translator.fields import JsonObject
 
+MASKED = "masked"
+"""The key of stored content that says that hooks saw more than is stored."""
+
 _NOT_IN_END = frozenset(
     {
         "receipt",

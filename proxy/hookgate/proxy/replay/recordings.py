@@ -8,7 +8,7 @@ from typing import Any
 
 from hookgate.hooks import SessionContext
 from hookgate.hooks.settings import EVENTS
-from hookgate.proxy.audit.content import MASKED
+from hookgate.proxy.audit.entries import MASKED
 from hookgate.proxy.audit.stored import StoredRecord
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.observe.usage import Usage
