@@ -400,11 +400,11 @@ async def _try(arguments: argparse.Namespace) -> None:
         if upstream is None and "GEMINI_API_KEY" not in os.environ:
             upstream, about = (
                 f"http://{free_address()}",
-                "Without GEMINI_API_KEY, an embedded upstream answers.",
+                "Without GEMINI_API_KEY, a mock upstream answers.",
             )
             embedded = Service("upstream", Path(stack.enter_context(tempfile.TemporaryDirectory())))
             stack.push_async_callback(embedded.end)
-            words = ["-m", "hookgate.proxy", "upstream", "--listen", upstream.removeprefix("http://")]
+            words = ["-m", "hookgate.proxy", "mock-upstream", "--listen", upstream.removeprefix("http://")]
             await embedded.run([sys.executable, *words])
         team = await stack.enter_async_context(
             running_team(upstream, arguments.hooks, policy=arguments.policy)

@@ -3,9 +3,9 @@
 python docs/generators/commands_reference.py > docs/commands.md
 """
 
-import argparse
 from collections.abc import Iterator
 
+from hookgate.proxy.cli.flags import CommandParser, Subcommands
 from hookgate.proxy.cli.main import command_parser
 
 _INTRODUCTION = """\
@@ -13,10 +13,11 @@ _INTRODUCTION = """\
 
 <!-- Made by: python docs/generators/commands_reference.py > docs/commands.md -->
 
-    hookgate audit list 'outcome:denied since:yesterday' --json | jq .
+    hookgate audit list outcome:denied since:yesterday --json | jq .
 
-Each command explains its arguments with `--help`. Lists and reports have `--json`, for programs. Commands
-that show progress have `--quiet`; progress and colors appear on terminals only.
+Each command explains its arguments with `--help`, which ends with examples. Lists and reports have `--json`,
+for programs. Commands that show progress have `--quiet`, and those that ask for confirmation have `--yes`.
+Progress and colors appear on terminals only; the variable `NO_COLOR` switches colors off there, too.
 
 ## Exit codes
 
@@ -24,7 +25,7 @@ that show progress have `--quiet`; progress and colors appear on terminals only.
 | --- | --- |
 | 0 | the command has done what it says |
 | 1 | it has failed, or found what it looks for, such as a broken chain, a `FAIL` of `doctor` or a secret |
-| 2 | a word on the command line is wrong, so that nothing was done; `redact scan` cannot read a file |
+| 2 | the command line has an unknown command or flag, or lacks one; `redact scan` cannot read a file |
 | 130 | it was interrupted, as by Ctrl-C |
 | 141 | the reader of its output, such as `head`, has gone |
 
@@ -49,18 +50,22 @@ def commands_reference() -> str:
     """Return the page as Markdown."""
     parser = command_parser()
     parser.fill_all()
-    rows = [f"| `{name}` | {text} |" for name, text in _commands(parser, "hookgate")]
+    rows = [f"| `{each.prog}` | {_text(each)} |" for each in leaf_commands(parser)]
     return "\n".join([_INTRODUCTION, "| command | what it does |", "| --- | --- |", *rows, ""])
 
 
-def _commands(parser: argparse.ArgumentParser, name: str) -> Iterator[tuple[str, str]]:
-    """Yield the names of the commands below one that have none below them, and what they do."""
+def _text(command: CommandParser) -> str:
+    examples = (f"`{example.replace('|', chr(92) + '|')}`" for example in command.examples)
+    return "<br>".join([command.description or "", *examples])
+
+
+def leaf_commands(parser: CommandParser) -> Iterator[CommandParser]:
+    """Yield the parsers of the commands below one that have none below them."""
     for action in parser._actions:
-        if isinstance(action, argparse._SubParsersAction):
+        if isinstance(action, Subcommands):
             for choice in action._get_subactions():  # without other names of the same command
-                word = choice.dest
-                below = [*_commands(action.choices[word], f"{name} {word}")]
-                yield from below or [(f"{name} {word}", choice.help or "")]
+                command = action.choices[choice.dest]
+                yield from [*leaf_commands(command)] or [command]
 
 
 if __name__ == "__main__":

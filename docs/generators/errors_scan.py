@@ -15,7 +15,7 @@ from pathlib import Path
 PROXY = Path(__file__).parents[2] / "proxy" / "hookgate" / "proxy"
 
 _FOLDERS = ("audit", "calls", "keys", "routes", "server", "sessions", "upstream")
-"""The packages whose errors reach clients. Those of the admin listener and the embedded upstream do not."""
+"""The packages whose errors reach clients. Those of the admin listener and the mock upstream do not."""
 
 _FUNCTIONS = {
     "body_refused": (400, "BODY_REFUSED", "hookgate refuses the request body: "),

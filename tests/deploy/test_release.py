@@ -11,6 +11,8 @@ import pytest
 from support.places import PROJECT
 from support.programs.commands import missing
 
+from hookgate.proxy import __version__
+
 yaml = pytest.importorskip("yaml", reason="needs PyYAML: run `make install`")
 
 FILE = PROJECT / ".github" / "workflows" / "release.yml"
@@ -51,6 +53,19 @@ def test_the_base_of_the_image_is_pinned_by_its_digest() -> None:
     bases = re.findall(r"^FROM (\S+:\S+)", (PROJECT / "Dockerfile").read_text(), re.M)
     assert bases
     assert [base for base in bases if not re.search(r"@sha256:[0-9a-f]{64}$", base)] == []
+
+
+def test_one_version_is_everywhere() -> None:
+    chart = yaml.safe_load((PROJECT / "deploy/helm/hookgate/Chart.yaml").read_text())
+    [label] = re.findall(r"image\.version=(\S+)", (PROJECT / "Dockerfile").read_text())
+    pages = "".join(
+        path.read_text() for path in [*(PROJECT / "docs").rglob("*.md"), PROJECT / "CHANGELOG.md"]
+    )
+    named = {
+        *re.findall(r"hookgate:(\d+\.\d+\.\d+)", pages),
+        *re.findall(r"first version, (\S+)\.", pages),
+    }
+    assert {chart["version"], chart["appVersion"], label, *named} == {__version__}
 
 
 def test_it_runs_targets_that_the_makefile_has() -> None:

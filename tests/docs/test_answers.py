@@ -44,7 +44,7 @@ def address_of(command: str) -> str:
         return f"/api/changes?since={flags['since']}"
     limit = f"&limit={flags['limit']}" if "limit" in flags else ""
     if kind == "report":
-        return f"/api/report?by={flags['by']}&q={quote(query)}{limit}"
+        return f"/api/report?by={flags['group_by']}&q={quote(query)}{limit}"
     return f"/api/calls?q={quote(query)}{limit}{'&format=csv' if 'csv' in flags else ''}"
 
 

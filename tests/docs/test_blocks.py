@@ -28,10 +28,10 @@ _DIAGRAM, _NOTATION = "a diagram", "a notation, with words in place of values"
 _RULES = "rules in Rego: test_rego.py"
 
 NOT_READ = {
-    ("README.md", "agent  ──>"): _DIAGRAM,
+    ("README.md", "agent ──>"): _DIAGRAM,
     ("README.md", "2. A redacted stream"): "the output of `hookgate demo`: test_demo.py",
     ("docs/agents/aider.md", "- name: aider/extra_params"): "the settings of aider: test_agents.py",
-    ("docs/architecture.md", " 1 accept   connection"): _DIAGRAM,
+    ("docs/architecture.md", "client ───> 1 accept"): _DIAGRAM,
     ("docs/architecture.md", "testing -> proxy"): _DIAGRAM,
     ("docs/architecture.md", "__main__"): "a table",
     ("docs/audit.md", '{"v": 1, "writer": W'): _NOTATION,
@@ -51,6 +51,7 @@ NOT_READ = {
         'module(load="imtcp"',
     ): "the configuration of rsyslog: tests/support/operating/export_receivers.py",
     ("docs/guardrails.md", "guardrails:"): "the configuration of LiteLLM's proxy: test_litellm_proxy.py",
+    ("docs/flows.md", "BeforeAgent   the user's words"): _DIAGRAM,
     ("docs/helm-values.md", "image:"): "values of the Helm chart: tests/deploy/test_helm.py",
     ("docs/scaling.md", "processors of gateways"): "formulas",
     ("docs/events.md", "POST /hookgate/v1/events/{event}"): _NOTATION,

@@ -91,9 +91,9 @@ def words_of(line: str) -> tuple[str, ...]:
 STOPPED = "This conversation contains a private key. Start a new one without it."
 
 
-async def test_the_guard_of_the_readme_stops_a_key_before_the_embedded_upstream() -> None:
+async def test_the_guard_of_the_readme_stops_a_key_before_the_mock_upstream() -> None:
     write_guard(Path("guard"))
-    upstream_line, serve_line, curl = block_of("README.md", "hookgate upstream").text.split("\n", 2)
+    upstream_line, serve_line, curl = block_of("README.md", "hookgate mock-upstream").text.split("\n", 2)
     stand_in = [word.replace(":8788", ":0") for word in words_of(upstream_line)]
     async with serving(*stand_in) as upstream:
         words = [word.replace("http://127.0.0.1:8788", upstream.url) for word in words_of(serve_line)]
@@ -204,7 +204,7 @@ async def test_the_records_of_a_call_are_listed_shown_exported_and_verified() ->
     admin = {**state, "HOOKGATE_ADMIN__ADDRESS": "127.0.0.1:0"}
     curl, receipt = block_of("docs/receipts.md", "$ curl").text.replace("$ ", "").splitlines()
     shown = block_of("docs/receipts.md", '  "receipt"').text
-    async with serving("upstream") as upstream:
+    async with serving("mock-upstream") as upstream:
         serve = ("serve", "--listen", "127.0.0.1:0", "--upstream", upstream.url)
         async with serving(*serve, env=admin) as gateway:
             call = (await post(gateway.url, UNARY, HI, KEY)).headers["x-hookgate-receipt"]
@@ -223,7 +223,7 @@ async def test_the_records_of_a_call_are_listed_shown_exported_and_verified() ->
             command = command.replace(part, "")
         ended = await hookgate(command.replace(" ID", f" {call}"))
         assert ended.code == 0, (command, ended)
-        about_calls = not any(part in command for part in (" > ", "verify", "restored", "changes", "report"))
+        about_calls = not any(part in command for part in (" > ", "verify", "restore", "changes", "report"))
         assert call in ended.out or not about_calls, (command, ended)
     assert call in read("audit.jsonl")
     assert json.loads(read("heads.json"))

@@ -1,4 +1,4 @@
-"""The code that `hookgate agents NAME` prints is run. Gemini CLI's settings are those of its tests."""
+"""The code that `hookgate agents show NAME` prints is run. Gemini CLI's settings are those of its tests."""
 
 import sys
 from pathlib import Path

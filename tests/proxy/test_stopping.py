@@ -75,7 +75,7 @@ async def test_a_dropped_call_is_on_record_as_such(env: dict[str, str], signals:
 
 
 @SIGNALS
-@pytest.mark.parametrize("command", ["serve", "upstream"])
+@pytest.mark.parametrize("command", ["serve", "mock-upstream"])
 async def test_an_idle_server_ends_at_once(number: int, command: str) -> None:
     async with (
         serving(command, "--listen", "127.0.0.1:0") as server,

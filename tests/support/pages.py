@@ -44,6 +44,7 @@ _PROGRAMS = {
     "runuser",
     "sed",
     "sh",
+    "uv",
 }
 _FENCED = re.compile(r"^```\w*\n(.*?)^```", re.DOTALL | re.MULTILINE)
 _INDENTED = re.compile(r"(?:^(?: {4}.*)?\n)+", re.MULTILINE)

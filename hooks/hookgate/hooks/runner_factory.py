@@ -112,6 +112,6 @@ def _http_runner(hook: Hook, config: HttpConfig, targets: Iterable[str]) -> Runn
     try:
         from hookgate.hooks.runners.http import HttpRunner  # noqa: PLC0415  # the base install has no aiohttp
     except ImportError as error:
-        remedy = "in a checkout of hookgate, run: pip install '.[proxy]'"
+        remedy = "install hookgate with its extra proxy"
         raise SettingsError(f"{hook.source}: http hooks need {error.name}; {remedy}") from None
     return HttpRunner(hook, config, targets)

@@ -24,7 +24,7 @@ def main() -> int:
 
         return run_command()
     except ModuleNotFoundError as error:  # the core was installed alone
-        remedy = "in a checkout of hookgate, run: pip install '.[proxy]'"
+        remedy = "install hookgate with its extra proxy"
         print(f"hookgate: {error}; {remedy}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:  # while modules are imported; each command handles it later

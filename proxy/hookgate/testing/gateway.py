@@ -1,4 +1,4 @@
-"""A gateway in front of the embedded upstream, in a thread of the test's process, on free ports.
+"""A gateway in front of the mock upstream, in a thread of the test's process, on free ports.
 
 The gateway is imported only when one is started: pytest loads this module at each start.
 """
@@ -27,7 +27,7 @@ from hookgate.testing.calls import (
 
 if TYPE_CHECKING:
     from hookgate.proxy.config import Config
-    from hookgate.proxy.embedded import EmbeddedUpstream, RecordedRequest
+    from hookgate.proxy.mock_upstream import MockUpstream, RecordedRequest
 
 T = TypeVar("T")
 
@@ -48,7 +48,7 @@ class GatewayUnderTest:
     Its methods may be called from any thread. They block, but only for calls in progress.
     """
 
-    def __init__(self, url: str, upstream: "EmbeddedUpstream", log: CallLog, loop: "_LoopThread") -> None:
+    def __init__(self, url: str, upstream: "MockUpstream", log: CallLog, loop: "_LoopThread") -> None:
         """Use `run_gateway`, or the fixture `hookgate_gateway`, to create one."""
         self.url, self.upstream_url = url, upstream.url
         self._recorded, self._log, self._loop = upstream.recorded, log, loop
@@ -141,9 +141,9 @@ def run_gateway(
     config: Mapping[str, Any] | None = None,
     folder: Path | str | None = None,
 ) -> Iterator[GatewayUnderTest]:
-    """Run a gateway while the block runs, before an embedded upstream of its own. Both listen on free ports.
+    """Run a gateway while the block runs, before a mock upstream of its own. Both listen on free ports.
 
-    `hooks` is a settings file or its content, `script` a script of the embedded upstream or its content, and
+    `hooks` is a settings file or its content, `script` a script of the mock upstream or its content, and
     `config` has sections of hookgate.toml, for example `{"routes": {"files": "forward"}}`. Relative paths are
     relative to `folder`, by default the current one; there, hooks run whose settings are not in a file. The
     gateway's state is in a temporary folder.
@@ -179,10 +179,10 @@ class _Given:
 
 
 @asynccontextmanager
-async def _serve(given: "_Given", log: CallLog) -> AsyncIterator[tuple[str, "EmbeddedUpstream"]]:
+async def _serve(given: "_Given", log: CallLog) -> AsyncIterator[tuple[str, "MockUpstream"]]:
     """Serve upstream and gateway while the block runs; gives the gateway's base URL, and the upstream."""
     from hookgate.hooks.settings import SettingsSource  # noqa: PLC0415  # see the module's docstring
-    from hookgate.proxy import embedded, policy  # noqa: PLC0415  # see the module's docstring
+    from hookgate.proxy import mock_upstream, policy  # noqa: PLC0415  # see the module's docstring
     from hookgate.proxy.app import serve_on  # noqa: PLC0415  # see the module's docstring
     from hookgate.proxy.calls.gateway import Gateway  # noqa: PLC0415  # see the module's docstring
     from hookgate.proxy.config.reading import Sources  # noqa: PLC0415  # see the module's docstring
@@ -190,8 +190,10 @@ async def _serve(given: "_Given", log: CallLog) -> AsyncIterator[tuple[str, "Emb
     from hookgate.proxy.observe.usage import read_prices  # noqa: PLC0415  # see the module's docstring
     from hookgate.proxy.upstream.client import Upstreams  # noqa: PLC0415  # see the module's docstring
 
-    rules = None if given.script is None else embedded.load_script(given.file("script.json", given.script))
-    async with embedded.run_embedded(rules) as upstream:
+    rules = (
+        None if given.script is None else mock_upstream.load_script(given.file("script.json", given.script))
+    )
+    async with mock_upstream.run_mock_upstream(rules) as upstream:
         settings = _config(given.config, given.state, upstream.url)
         sources = []
         if given.hooks is not None:

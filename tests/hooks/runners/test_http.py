@@ -256,7 +256,7 @@ except SettingsError as error:
         pytest.param(
             {"type": "http", "url": "http://127.0.0.1/"},
             "sys.modules['aiohttp'] = None  # as if it were not installed",
-            "{file}: http hooks need aiohttp; in a checkout of hookgate, run: pip install '.[proxy]'",
+            "{file}: http hooks need aiohttp; install hookgate with its extra proxy",
             id="no aiohttp",
         ),
     ],

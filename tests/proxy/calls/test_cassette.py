@@ -105,7 +105,7 @@ async def test_the_key_of_a_call_and_its_secrets_are_not_recorded(tmp_path: Path
     body = prompt("I am anna.smith@example.com")
     async with running_gateway(hooks(tmp_path)) as gateway:
         [said] = await answer_events(gateway.url, UNARY, body)
-    assert "anna.smith@example.com" in str(said)  # the embedded upstream repeats what it is told
+    assert "anna.smith@example.com" in str(said)  # the mock upstream repeats what it is told
     [file] = (tmp_path / "recordings").iterdir()
     written = file.read_text()
     assert "[EMAIL]" in json.loads(written)["answer"]["candidates"][0]["content"]["parts"][0]["text"]

@@ -76,7 +76,7 @@ async def test_files_are_refused_unless_the_operator_allows_them(change: Json) -
     assert refused.error["details"][0]["reason"] == "ROUTE_NOT_ALLOWED"
     assert not gateway.recorded
     assert other.recorded[0].body == {**HI, **change}
-    assert allowed.status in (200, 400)  # the embedded upstream knows texts only
+    assert allowed.status in (200, 400)  # the mock upstream knows texts only
 
 
 @pytest.mark.parametrize(
@@ -381,7 +381,7 @@ async def test_a_secret_in_any_field_of_an_answer_does_not_reach_the_client() ->
             assert SECRET.encode() not in answer.body, data
 
 
-async def test_the_embedded_upstream_knows_each_choice_of_tools() -> None:
+async def test_the_mock_upstream_knows_each_choice_of_tools() -> None:
     shell = {"type": "function", "function": {"name": "shell"}}
     allowed = {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": [shell]}}
     async with running_gateway() as gateway:

@@ -1,4 +1,4 @@
-"""`hookgate agents`: the printed settings, and the report about calls that arrive or do not."""
+"""`hookgate agents ...`: the printed settings, and the report about calls that arrive or do not."""
 
 import asyncio
 import json
@@ -28,7 +28,7 @@ VERTEX = "/v1/publishers/google/models/gemini-2.5-flash:generateContent"
 
 
 async def test_every_agent_is_listed_with_what_was_tested() -> None:
-    listed = await run("agents")
+    listed = await run("agents", "list")
     assert listed.code == 0, listed.err
     for agent in AGENTS:
         [line] = [line for line in listed.out.splitlines() if line.startswith(f"{agent.name} ")]
@@ -72,7 +72,7 @@ def test_the_page_of_an_agent_has_the_settings_that_are_printed(agent: Agent) ->
         *(f"    export {name}={value}\n" for name, value in agent.variables(url, "YOUR_KEY").items()),
         *(indented(text).strip() for text in agent.settings_files(url, "YOUR_KEY").values()),
         indented(agent.program(url, "YOUR_KEY")),
-        f"\n    hookgate agents {agent.name} --check",
+        f"\n    hookgate agents check {agent.name}",
     ]
     assert [each for each in settings if each not in page] == []
 
@@ -88,7 +88,7 @@ def test_the_pages_of_all_agents_have_the_same_sections(path: Path) -> None:
 
 @pytest.mark.parametrize("agent", [pytest.param(agent, id=agent.name) for agent in AGENTS])
 async def test_the_settings_name_the_gateway_and_a_place_for_the_key(agent: Agent) -> None:
-    printed = await run("agents", agent.name, "--gateway", f"{URL}/")
+    printed = await run("agents", "show", agent.name, "--gateway", f"{URL}/")
     assert printed.code == 0, printed.err
     for name, value in agent.variables(URL, "YOUR_KEY").items():
         assert f"\n    export {name}={value}\n" in printed.out
@@ -110,45 +110,52 @@ def configured(folder: Path, text: str) -> tuple[str, str]:
 
 async def test_the_address_is_the_configured_one(tmp_path: Path) -> None:
     flags = configured(tmp_path, "[listen]\naddress = '0.0.0.0:8000'\n[clients]\nopen = true\n")
-    printed = await run("agents", "gemini-cli", *flags)
+    printed = await run("agents", "show", "gemini-cli", *flags)
     assert "GOOGLE_GEMINI_BASE_URL=http://127.0.0.1:8000\n" in printed.out
     assert "This address works on this machine only" in printed.out
     assert "It requires https" not in printed.out
     certificate = configured(tmp_path, "[listen]\naddress = 'gate.local:8443'\ncertificate = 'c.pem'\n")
-    printed = await run("agents", "antigravity", *certificate)
+    printed = await run("agents", "show", "antigravity", *certificate)
     assert "AGY_LLM_GATEWAY_URL=https://gate.local:8443\n" in printed.out
     assert "It requires https" not in printed.out
     behind = configured(tmp_path, "[listen]\naddress = '127.0.0.1:0'\nurl = 'https://host.example/gemini'\n")
-    assert "https://host.example/gemini" in (await run("agents", "gemini-cli", *behind)).out
-    printed = await run("agents", "gemini-cli", env={"HOOKGATE_URL": "http://10.0.0.1"})
+    assert "https://host.example/gemini" in (await run("agents", "show", "gemini-cli", *behind)).out
+    printed = await run("agents", "show", "gemini-cli", env={"HOOKGATE_URL": "http://10.0.0.1"})
     assert "GOOGLE_GEMINI_BASE_URL=http://10.0.0.1\n" in printed.out
     assert "It requires https, except on this machine: " in printed.out
-    assert "It requires https: " in (await run("agents", "antigravity")).out
+    assert "It requires https: " in (await run("agents", "show", "antigravity")).out
 
 
 async def test_a_gateway_that_issues_keys_asks_for_one_of_them(tmp_path: Path) -> None:
     flags = configured(tmp_path, "[clients]\nissued_keys = true\n[upstream]\ngemini_key = 'AIza-example'\n")
-    assert "YOUR_KEY is a key from `hookgate keys create`." in (await run("agents", "litellm", *flags)).out
-    login = (await run("agents", "gemini-cli-login", *flags)).out
+    assert (
+        "YOUR_KEY is a key from `hookgate keys create`."
+        in (await run("agents", "show", "litellm", *flags)).out
+    )
+    login = (await run("agents", "show", "gemini-cli-login", *flags)).out
     assert "A Google login cannot be replaced with an issued key" in login
 
 
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        (("nope",), "'nope' is not an agent that hookgate knows; choose one of: gemini-cli, "),
-        (("--write", "f"), "--write needs the name of an agent; `hookgate agents` lists them"),
-        (("litellm", "--write", "f"), "litellm has no settings for device management"),
         (
-            ("antigravity", "--write", "f", "--gateway", "http://h"),
+            (
+                "show",
+                "nope",
+            ),
+            "'nope' is not an agent that hookgate knows; choose one of: gemini-cli, ",
+        ),
+        (("show", "litellm", "--write", "f"), "litellm has no settings for device management"),
+        (
+            ("show", "antigravity", "--write", "f", "--gateway", "http://h"),
             "antigravity requires https, not http://h",
         ),
-        (("antigravity", "--write", "f", "--gateway", URL), "--write needs a key on standard input"),
-        (("--check",), "--check needs the name of an agent; `hookgate agents` lists them"),
-        (("litellm", "--gateway", 'http://h/";id;"'), "must not contain quotes or backslashes"),
-        (("litellm", "--gateway", "gate"), "'gate' is not a URL; write it like http"),
-        (("litellm", "--gateway", "http://a/?key=x"), "an address only, without a key"),
-        (("litellm", "--check", "--admin", "127.0.0.1:9"), "no gateway answers at 127.0.0.1:9"),
+        (("show", "antigravity", "--write", "f", "--gateway", URL), "--write needs a key on stdin"),
+        (("show", "litellm", "--gateway", 'http://h/";id;"'), "must not contain quotes or backslashes"),
+        (("show", "litellm", "--gateway", "gate"), "'gate' is not a URL; write it like http"),
+        (("show", "litellm", "--gateway", "http://a/?key=x"), "an address only, without a key"),
+        (("check", "litellm", "--admin", "127.0.0.1:9"), "no gateway answers at 127.0.0.1:9"),
     ],
 )
 async def test_a_mistake_is_reported_in_one_line(words: tuple[str, ...], complaint: str) -> None:
@@ -158,7 +165,7 @@ async def test_a_mistake_is_reported_in_one_line(words: tuple[str, ...], complai
 
 
 async def test_the_file_for_device_management_is_written_once_and_is_private(tmp_path: Path) -> None:
-    words = f"agents antigravity --gateway {URL} --write admin_settings.json"
+    words = f"agents show antigravity --gateway {URL} --write admin_settings.json"
     command = f"echo hgk_1.secret | {sys.executable} -m hookgate.proxy {words}"
     written = await run_command(["/bin/sh", "-c", command], tmp_path)
     assert written.stdout == "wrote admin_settings.json, which contains the key\n", written.stderr
@@ -174,12 +181,14 @@ async def test_the_file_for_device_management_is_written_once_and_is_private(tmp
 
 
 async def test_a_port_that_is_chosen_at_start_cannot_be_printed(tmp_path: Path) -> None:
-    ended = await run("agents", "litellm", *configured(tmp_path, "[listen]\naddress = '127.0.0.1:0'\n"))
+    ended = await run(
+        "agents", "show", "litellm", *configured(tmp_path, "[listen]\naddress = '127.0.0.1:0'\n")
+    )
     assert "set it with --gateway URL" in ended.complaint
 
 
 async def test_text_of_the_address_stays_one_word_of_the_shell() -> None:
-    printed = (await run("agents", "gemini-cli", "--gateway", "http://h/$(id)")).out
+    printed = (await run("agents", "show", "gemini-cli", "--gateway", "http://h/$(id)")).out
     [line] = re.findall(r"export GOOGLE_GEMINI_BASE_URL=.*", printed)
     assert shlex.split(line) == ["export", "GOOGLE_GEMINI_BASE_URL=http://h/$(id)"]
 
@@ -189,7 +198,7 @@ async def test_text_of_the_address_stays_one_word_of_the_shell() -> None:
 
 async def checked(gateway: Paneled, name: str, *calls: tuple[str, str], seconds: str = "20") -> Ended:
     """What the check says while calls arrive, each a User-Agent and a target, until it has ended."""
-    words = ("agents", name, "--check", "--gateway", gateway.url, "--admin", gateway.admin)
+    words = ("agents", "check", name, "--gateway", gateway.url, "--admin", gateway.admin)
     ending = asyncio.create_task(
         program.run(*words, "--timeout", seconds, env={"HOOKGATE_ADMIN__TOKEN": TOKEN})
     )
@@ -299,6 +308,6 @@ def test_the_checklist_has_only_what_the_agent_needs(
 
 async def test_the_check_needs_the_token(tmp_path: Path) -> None:
     async with panel_gateway(tmp_path) as gateway:
-        words = ("agents", "litellm", "--check", "--gateway", gateway.url, "--admin", gateway.admin)
+        words = ("agents", "check", "litellm", "--gateway", gateway.url, "--admin", gateway.admin)
         ended = await run(*words, env={"HOOKGATE_ADMIN__TOKEN": "another-token-of-length"})
     assert "the admin listener answers: This is not the admin token." in ended.complaint

@@ -105,7 +105,7 @@ async def test_pages_follow_each_other(state: Path) -> None:
 
 
 async def test_calls_are_summed_up(state: Path) -> None:
-    ended = await run("audit", "report", "--by", "team,outcome", "--json", "--state", str(state))
+    ended = await run("audit", "report", "--group-by", "team,outcome", "--json", "--state", str(state))
     report = json.loads(ended.out)
     assert {(row["team"], row["outcome"]): row["calls"] for row in report["rows"]} == {
         ("search", "answered"): CALLS - 1,
@@ -117,7 +117,7 @@ async def test_calls_are_summed_up(state: Path) -> None:
     assert since.startswith("From ")
     assert head.split()[:3] == ["team", "calls", "denied"]
     assert [row.split()[:3] for row in rows] == [["search", "1", "1"], ["all", "1", "1"]]
-    listed = await run("audit", "report", "--by", "hook", "--csv", "--state", str(state))
+    listed = await run("audit", "report", "--group-by", "hook", "--csv", "--state", str(state))
     assert {row["hook"] for row in csv.DictReader(listed.out.splitlines())} == {"no-secrets", "tone"}
 
 
@@ -298,7 +298,7 @@ async def test_progress_is_for_terminals(state: Path) -> None:
             ["list", "--before", "x"], "--before: 'x' is not a place; use the one that", id="no place"
         ),
         pytest.param(["list", "--csv", "--json"], "--csv: cannot be given together", id="two forms"),
-        pytest.param(["report", "--by", "tem"], "--by: must be one or several of key, owner", id="no group"),
+        pytest.param(["report", "--group-by", "tem"], "--group-by: must be one or several of", id="no group"),
         pytest.param(["list", "--state", "/nowhere"], "there is no audit in /nowhere", id="no audit"),
     ],
 )

@@ -1,4 +1,4 @@
-"""`hookgate audit restored`: what a restore explains is accepted by name; everything else stays a problem."""
+"""`hookgate audit accept-restore`: what a restore explains is accepted by name; all else stays a problem."""
 
 import json
 from pathlib import Path
@@ -58,10 +58,10 @@ async def test_what_a_restore_has_lost_is_accepted_by_name_and_reported_from_the
     kept.write_text((await audit("heads", state=tmp_path, url=url)).out)
     restore(tmp_path, url)
     await audit("verify", state=tmp_path, url=url, code=1)
-    shown = await audit("restored", state=tmp_path, url=url, code=1)
+    shown = await audit("accept-restore", state=tmp_path, url=url, code=1)
     assert "pass --yes" in shown.out
     await audit("verify", state=tmp_path, url=url, code=1)
-    accepted = await audit("restored", "--by", "ops", "--yes", state=tmp_path, url=url)
+    accepted = await audit("accept-restore", "--by", "ops", "--yes", state=tmp_path, url=url)
     first, second = written
     lost = [
         f"writer {first}: records {BACKED_UP + 1} to 21 are missing",
@@ -75,7 +75,7 @@ async def test_what_a_restore_has_lost_is_accepted_by_name_and_reported_from_the
     changes = await audit("changes", "--json", state=tmp_path, url=url)
     [change] = [json.loads(line) for line in changes.out.splitlines()]
     assert (change["change"], change["by"], len(change["gaps"])) == ("audit.restored", "ops", 2)
-    again = await audit("restored", "--yes", state=tmp_path, url=url)
+    again = await audit("accept-restore", "--yes", state=tmp_path, url=url)
     assert "there is nothing to accept" in again.err
 
 
@@ -83,7 +83,7 @@ async def test_a_gateway_goes_on_after_a_restore(
     written: tuple[str, str], tmp_path: Path, url: str | None
 ) -> None:
     restore(tmp_path, url)
-    await audit("restored", "--yes", state=tmp_path, url=url)
+    await audit("accept-restore", "--yes", state=tmp_path, url=url)
     write(tmp_path, url, calls=3)
     assert "3 writers" in (await audit("verify", state=tmp_path, url=url)).out
 
@@ -100,7 +100,7 @@ async def test_what_a_restore_does_not_explain_is_not_accepted(
 ) -> None:
     restore(tmp_path, url)
     execute(tmp_path, url, tamper)
-    refused = await audit("restored", "--yes", state=tmp_path, url=url, code=1)
+    refused = await audit("accept-restore", "--yes", state=tmp_path, url=url, code=1)
     assert "a restore does not explain this, so nothing was accepted" in refused.err
     assert "has accepted" not in (await audit("verify", state=tmp_path, url=url, code=1)).out
 
@@ -118,7 +118,7 @@ async def test_an_acceptance_hides_nothing_else(
     restore(tmp_path, url)
     kept = tmp_path / "heads.json"
     kept.write_text((await audit("heads", state=tmp_path, url=url)).out)
-    await audit("restored", "--yes", state=tmp_path, url=url)
+    await audit("accept-restore", "--yes", state=tmp_path, url=url)
     execute(tmp_path, url, tamper)
     await audit("verify", state=tmp_path, url=url, code=1)
     if "position" in tamper:
@@ -127,6 +127,6 @@ async def test_an_acceptance_hides_nothing_else(
 
 async def test_without_an_audit_nothing_is_accepted(written: tuple[str, str], tmp_path: Path) -> None:
     restore(tmp_path, None)
-    words = ("audit", "restored", "--yes", "--state", str(tmp_path))
+    words = ("audit", "accept-restore", "--yes", "--state", str(tmp_path))
     ended = await run(*words, env={"HOOKGATE_AUDIT__ENABLED": "false"})
     assert (ended.code, "set audit.enabled = true" in ended.err) == (1, True)

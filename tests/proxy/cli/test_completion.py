@@ -46,7 +46,7 @@ async def test_bash_completes_commands_flags_values_and_files(
 @pytest.mark.parametrize("shell", ["zsh", "fish", "powershell"])
 async def test_each_shell_has_a_script_with_all_commands(shell: str) -> None:
     written = await script(shell)
-    assert all(command in written for command in ("restored", "migrate", "rotate"))
+    assert all(command in written for command in ("accept-restore", "migrate", "rotate"))
 
 
 async def test_an_unknown_shell_is_an_error_that_names_the_known_ones() -> None:

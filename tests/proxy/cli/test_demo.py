@@ -12,7 +12,7 @@ from support.programs.program import run
 
 from hookgate.proxy.cli import demo
 from hookgate.proxy.cli.init import examples_folder
-from hookgate.proxy.embedded import EmbeddedUpstream
+from hookgate.proxy.mock_upstream import MockUpstream
 
 
 async def test_it_plays_five_scenes_and_all_their_checks_succeed() -> None:
@@ -44,12 +44,12 @@ async def test_a_check_that_fails_is_shown_and_makes_the_demo_fail(
 ) -> None:
     plain = demo.SCENES[0]
 
-    async def play(agent: Any, upstream: EmbeddedUpstream) -> demo.Shown:
+    async def play(agent: Any, upstream: MockUpstream) -> demo.Shown:
         return replace(await plain.play(agent, upstream), checks={"this cannot be": False, "this is": True})
 
     monkeypatch.setattr(demo, "SCENES", (replace(plain, play=play),))
     async with running_gateway() as gateway:
-        code = await demo.play_scenes(gateway.url, EmbeddedUpstream(gateway.upstream_url, gateway.recorded))
+        code = await demo.play_scenes(gateway.url, MockUpstream(gateway.upstream_url, gateway.recorded))
     out = capsys.readouterr().out
     assert code == 1
     assert "FAILED this cannot be" in out
@@ -59,9 +59,7 @@ async def test_a_check_that_fails_is_shown_and_makes_the_demo_fail(
 
 async def test_scenes_without_their_hooks_fail() -> None:
     async with running_gateway() as gateway:
-        assert (
-            await demo.play_scenes(gateway.url, EmbeddedUpstream(gateway.upstream_url, gateway.recorded)) == 1
-        )
+        assert await demo.play_scenes(gateway.url, MockUpstream(gateway.upstream_url, gateway.recorded)) == 1
 
 
 async def test_the_demo_uses_the_examples_that_users_are_shown() -> None:

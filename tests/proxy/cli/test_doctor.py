@@ -33,7 +33,7 @@ def levels(ended: Ended) -> list[str]:
 
 
 async def test_a_gateway_that_can_start_has_no_problem(tmp_path: Path) -> None:
-    async with serving("upstream") as upstream:
+    async with serving("mock-upstream") as upstream:
         words = (*ANY_PORT, "--upstream", upstream.url)
         ended = await doctor(tmp_path / "state", *words)
     assert ended.code == 0, ended

@@ -229,6 +229,8 @@ def test_show_tells_every_setting_of_a_hook(project: Path, hookgate: Hookgate) -
     assert json.loads(shown["options"]) == options
     assert json.loads(shown["when"]) == {"models": ["*-pro"]}
     assert (shown["runs"], shown["timeout"], shown["on_error"]) == ("redact", "1234 ms", "deny")
+    [row] = json.loads(hookgate("show", "guard", "--hooks", str(path), "--json")[1])
+    assert (row["options"], row["when"], row["file"]) == (options, {"models": ["*-pro"]}, str(path))
 
 
 def test_trying_several_hooks_shows_an_input_once_and_names_those_that_do_not_run(
@@ -241,7 +243,7 @@ def test_trying_several_hooks_shows_an_input_once_and_names_those_that_do_not_ru
     assert output.count('"hook_event_name"') == 1
     assert "=== c does not run on this event: its `matcher` or `when` does not match" in output
     shown = hookgate("show", "c", "--hooks", str(project / "three.json"))[1]
-    assert '{"models":["*-pro"]}' in shown
+    assert '{"models": ["*-pro"]}' in shown
 
 
 def test_trying_logs_what_a_hook_writes_to_stderr(

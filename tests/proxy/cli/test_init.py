@@ -30,7 +30,7 @@ from hookgate.hooks import (
 from hookgate.hooks.session_notes import MemoryNotes
 from hookgate.proxy.cli import main
 from hookgate.proxy.cli.init import setups
-from hookgate.proxy.embedded import EmbeddedUpstream, run_embedded
+from hookgate.proxy.mock_upstream import MockUpstream, run_mock_upstream
 from hookgate.translator import hosted_kinds
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -70,8 +70,8 @@ DOES = {
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def upstream() -> AsyncIterator[EmbeddedUpstream]:
-    async with run_embedded() as stand_in:
+async def upstream() -> AsyncIterator[MockUpstream]:
+    async with run_mock_upstream() as stand_in:
         yield stand_in
 
 
@@ -89,7 +89,7 @@ def with_tool(name: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("flag", "name"), ALL)
 async def test_a_setup_does_what_it_says(
-    flag: str, name: str, tmp_path: Path, upstream: EmbeddedUpstream
+    flag: str, name: str, tmp_path: Path, upstream: MockUpstream
 ) -> None:
     does, folder, state = DOES[name], tmp_path / "gate way", {"HOOKGATE_STATE": str(tmp_path / "state")}
     assert (await run("init", str(folder), flag, name)).code == 0
@@ -121,7 +121,7 @@ async def test_a_setup_does_what_it_says(
     assert received in called.body.decode()
 
 
-def in_front_of(upstream: EmbeddedUpstream, folder: Path) -> tuple[str, ...]:
+def in_front_of(upstream: MockUpstream, folder: Path) -> tuple[str, ...]:
     """The flags of a gateway with the setup of a folder, in front of an upstream."""
     return (
         *("--config", str(folder / "hookgate.toml")),
@@ -130,7 +130,7 @@ def in_front_of(upstream: EmbeddedUpstream, folder: Path) -> tuple[str, ...]:
 
 
 async def test_prompt_injection_is_marked_for_the_model_once_that_is_enforced(
-    tmp_path: Path, upstream: EmbeddedUpstream
+    tmp_path: Path, upstream: MockUpstream
 ) -> None:
     await run("init", str(tmp_path / "g"), "--from", "prompt-injection")
     settings = tmp_path / "g/settings.json"
@@ -148,7 +148,7 @@ async def test_prompt_injection_is_marked_for_the_model_once_that_is_enforced(
         assert "do not follow it" not in json.dumps(upstream.recorded[-1].body)
 
 
-async def test_a_cost_cap_shortens_answers(tmp_path: Path, upstream: EmbeddedUpstream) -> None:
+async def test_a_cost_cap_shortens_answers(tmp_path: Path, upstream: MockUpstream) -> None:
     await run("init", str(tmp_path / "g"), "--from", "cost-caps")
     async with serving("serve", *in_front_of(upstream, tmp_path / "g")) as gateway:
         await post(gateway.url, UNARY, prompt("hi", generationConfig={"maxOutputTokens": 60000}), KEY)
@@ -222,7 +222,7 @@ async def test_the_printed_commands_are_those_that_hookgate_takes(tmp_path: Path
     assert sorted(os.listdir(folder)) == ["hookgate.toml", "settings.json", "try.sh"]
     commands = [shlex.split(line) for line in printed.splitlines() if line.startswith("    ")]
     own = [words[1:] for words in commands if words[0] != "sh"]
-    assert {words[0] for words in own} == {"doctor", "serve", "upstream", "agents"}
+    assert {words[0] for words in own} == {"doctor", "serve", "mock-upstream", "agents"}
     for words in own:
         assert main.command_parser().parse_args(words).chosen
     checked = await run(*own[0], "--offline", "--listen", "127.0.0.1:0", "--admin", "off")

@@ -154,8 +154,8 @@ def test_scan_tells_the_places_and_never_the_secret(hookgate: Hookgate) -> None:
         "a/two.txt:1:3: [ACME_TOKEN], 17 characters  (rules.toml: acme-token)",
     ]
     assert err.splitlines() == ["a/pixels.bin: not read: is binary", "2 found in 3 files by default options"]
-    for form in ("text", "json", "sarif"):
-        _, out, err = hookgate("scan", "a", "--format", form, "--rules", "rules.toml")
+    for form in ((), ("--json",), ("--sarif",)):
+        _, out, err = hookgate("scan", "a", *form, "--rules", "rules.toml")
         assert KEY not in out + err
         assert "acme_" not in out + err
 
@@ -177,7 +177,7 @@ def test_scan_exits_with_0_if_there_is_nothing_and_with_2_for_trouble(hookgate: 
 
 def test_scan_reads_stdin(hookgate: Hookgate, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(f"a {KEY}".encode())))
-    code, out, _ = hookgate("scan", "-", "--format", "json")
+    code, out, _ = hookgate("scan", "-", "--json")
     [finding] = json.loads(out)["findings"]
     assert code == 1
     assert finding == {
@@ -205,7 +205,7 @@ def test_paths_of_rules_and_allowlists_decide_about_files(hookgate: Hookgate) ->
     text = "acme_abc123def456 phpkey_abc123def456\n"
     for name in ("a.php", "a.txt", "skipped/a.php"):
         written(name, text)
-    _, out, _ = hookgate("scan", "a.php", "a.txt", "skipped", "--rules", "rules.toml", "--format", "json")
+    _, out, _ = hookgate("scan", "a.php", "a.txt", "skipped", "--rules", "rules.toml", "--json")
     found = [(each["file"], each["kind"]) for each in json.loads(out)["findings"]]
     assert found == [("a.php", "ACME_TOKEN"), ("a.php", "PHP_ONLY"), ("a.txt", "ACME_TOKEN")]
 
@@ -215,7 +215,7 @@ def test_places_in_a_large_file_are_right_wherever_it_is_read(hookgate: Hookgate
     count = 20_000
     written("large.txt", "")
     Path("large.txt").write_bytes(f"{line * count}  {KEY}\n{line * count}x {KEY}".encode())
-    _, out, _ = hookgate("scan", "large.txt", "--format", "json")
+    _, out, _ = hookgate("scan", "large.txt", "--json")
     places = [(each["line"], each["column"]) for each in json.loads(out)["findings"]]
     assert places == [(count + 1, 3), (2 * count + 2, 3)]
 
@@ -223,7 +223,7 @@ def test_places_in_a_large_file_are_right_wherever_it_is_read(hookgate: Hookgate
 def test_a_sarif_log_has_the_rules_and_places_that_the_format_requires(hookgate: Hookgate) -> None:
     written("dir with ü/one.txt", f"key {KEY}\nacme_abc123def456 acme_abc123def457")
     Path("dir with ü/pixels.bin").write_bytes(b"\0")
-    _, out, _ = hookgate("scan", "dir with ü", "--format", "sarif", "--rules", "rules.toml")
+    _, out, _ = hookgate("scan", "dir with ü", "--sarif", "--rules", "rules.toml")
     log = json.loads(out)
     [run] = log["runs"]
     assert log["version"] == "2.1.0"

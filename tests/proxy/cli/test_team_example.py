@@ -41,7 +41,7 @@ async def test_the_page_does_what_it_says(tmp_path: Path) -> None:
     here = tmp_path / "examples" / "team"
     (here / "gemini-key").write_text("the-key-of-the-gateway\n")
     assert "echo the-key-of-the-gateway > gemini-key" in start
-    async with serving("upstream", patience=120) as upstream:
+    async with serving("mock-upstream", patience=120) as upstream:
         (here / "hookgate.toml").write_text(
             (here / "hookgate.toml").read_text().replace("http://127.0.0.1:8788", upstream.url)
         )

@@ -1,6 +1,7 @@
 """`hookgate tools …` at a terminal."""
 
 import asyncio
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -41,6 +42,16 @@ def declare(state: Path, *tools: tuple[str, str]) -> bool:
 
 def test_without_pins_the_list_says_where_it_looked(tmp_path: Path, hookgate: Hookgate) -> None:
     assert hookgate("list") == (0, f"No tool is pinned in {tmp_path}.\n")
+
+
+def test_programs_read_the_list_as_json(tmp_path: Path, hookgate: Hookgate) -> None:
+    assert json.loads(hookgate("list", "--json")[1]) == []
+    declare(tmp_path, ("read", "Reads."))
+    declare(tmp_path, ("read", "Reads, and tells."))
+    [tool] = json.loads(hookgate("list", "--json")[1])
+    assert tool["name"] == "read"
+    assert [each["declaration"] for each in tool["accepted"]] == ["Reads."]
+    assert [each["declaration"] for each in tool["changed"]] == ["Reads, and tells."]
 
 
 def test_a_change_is_shown_and_accepted(tmp_path: Path, hookgate: Hookgate) -> None:

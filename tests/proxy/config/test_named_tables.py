@@ -42,7 +42,7 @@ def test_a_file_names_keys(toml: Path) -> None:
 
 
 _NO_NAME = "F:1: keys: a name is a letter or digit, then up to 31 letters, digits or . _ @ + -"
-_ONE_OF = "needs exactly one of sha256 and file; `hookgate key-hash` prints a sha256"
+_ONE_OF = "needs exactly one of sha256 and file; `hookgate keys hash` prints a sha256"
 
 
 @pytest.mark.parametrize(
@@ -54,11 +54,11 @@ _ONE_OF = "needs exactly one of sha256 and file; `hookgate key-hash` prints a sh
         (f"[keys.a]\nsha256 = '{HASH}'\nfile = 'x'", f"F:1: keys.a: {_ONE_OF}"),
         (
             f"[keys.a]\nsha256 = '{KEY}'",
-            "F:1: keys.a.sha256: must be the 64 hex digits that `hookgate key-hash` prints for the key",
+            "F:1: keys.a.sha256: must be the 64 hex digits that `hookgate keys hash` prints for the key",
         ),
         (
             f"[keys.a]\nsha256 = '{HASH}  -'",
-            "F:1: keys.a.sha256: must be the 64 hex digits that `hookgate key-hash` prints for the key",
+            "F:1: keys.a.sha256: must be the 64 hex digits that `hookgate keys hash` prints for the key",
         ),
         ("[keys.a]\nfile = ''", "F:1: keys.a.file: is empty; name a path, or leave the setting out"),
         ("[keys.a]\nsha265 = 'x'", "F:2: keys.a.sha265: is not known; did you mean keys.a.sha256?"),

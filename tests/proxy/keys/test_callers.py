@@ -3,7 +3,6 @@
 import io
 import logging
 import os
-from argparse import Namespace
 from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
@@ -236,7 +235,7 @@ async def test_other_parts_of_uploads_need_a_known_key(target: str, headers: dic
     assert answer.status == 403
 
 
-# ---- hookgate key-hash
+# ---- hookgate keys hash
 
 
 @pytest.mark.parametrize("text", [CANARY, f"{CANARY}\n"], ids=["bare", "line"])
@@ -244,7 +243,7 @@ def test_key_hash_prints_the_hash_of_stdin(
     text: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
-    assert run_command(["key-hash"]) == 0
+    assert run_command(["keys", "hash"]) == 0
     assert capsys.readouterr().out == digest(CANARY) + "\n"
 
 
@@ -253,7 +252,7 @@ def test_key_hash_asks_at_a_terminal(
 ) -> None:
     monkeypatch.setattr("sys.stdin", SimpleNamespace(isatty=lambda: True))
     monkeypatch.setattr(keys, "getpass", lambda prompt: CANARY if "key" in prompt else "")
-    assert keys.run_key_hash(Namespace()) == 0
+    assert run_command(["keys", "hash"]) == 0
     assert capsys.readouterr().out == digest(CANARY) + "\n"
 
 
@@ -262,12 +261,12 @@ def test_key_hash_wants_one_key(
     text: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
-    assert run_command(["key-hash"]) == 1
+    assert run_command(["keys", "hash"]) == 1
     reported = "hookgate: stdin contains no key, or more than one; it must contain one key on one line\n"
     assert capsys.readouterr() == ("", reported)
 
 
 def test_key_hash_accepts_no_key_as_an_argument(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
-        run_command(["key-hash", "x"])
+        run_command(["keys", "hash", "x"])
     assert "unrecognized arguments" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""aider and opencode, headless, with the settings that `hookgate agents` prints."""
+"""aider and opencode, headless, with the settings that `hookgate agents show` prints."""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -28,7 +28,7 @@ _LOGINS: dict[Login, tuple[str, dict[str, str]]] = {
         {"GOOGLE_GENAI_USE_GCA": "true", "GOOGLE_CLOUD_ACCESS_TOKEN": "any"},  # in place of a browser
     ),
 }
-"""Each way to log in: the agent whose settings `hookgate agents` prints, and further variables."""
+"""Each way to log in: the agent whose settings `hookgate agents show` prints, and further variables."""
 
 
 def need_node(*, packages: bool = True) -> None:

@@ -41,7 +41,7 @@ def arguments_of(command: str) -> tuple[str, str, dict[str, str]]:
     """The subcommand of a command, its query, and its flags."""
     _, _, kind, *rest = shlex.split(command)
     parsed = argparse.ArgumentParser()
-    for flag in ("--by", "--limit", "--since"):
+    for flag in ("--group-by", "--limit", "--since"):
         parsed.add_argument(flag)
     for flag in ("--all", "--csv"):
         parsed.add_argument(flag, action="store_true")

@@ -1,4 +1,4 @@
-"""A whole gateway on loopback, with hooks from a settings file, in front of the embedded upstream."""
+"""A whole gateway on loopback, with hooks from a settings file, in front of the mock upstream."""
 
 import json
 import tempfile
@@ -11,12 +11,12 @@ from typing import Any
 
 from hookgate.hooks import Engine
 from hookgate.hooks.settings import Layer, SettingsSource, load_sources
-from hookgate.proxy import embedded
+from hookgate.proxy import mock_upstream
 from hookgate.proxy.app import serve_on
 from hookgate.proxy.approvals.asking import Approvals
 from hookgate.proxy.calls.gateway import Gateway
 from hookgate.proxy.config import Config, CredentialSettings, UpstreamSettings
-from hookgate.proxy.embedded import Script
+from hookgate.proxy.mock_upstream import Script
 from hookgate.proxy.sessions.interactions import KnownInteractions
 from hookgate.proxy.sessions.sessions import Sessions
 from hookgate.proxy.upstream.client import Upstreams
@@ -44,8 +44,8 @@ class RunningGateway:
 
 @asynccontextmanager
 async def running_upstream(script: Any = None) -> AsyncIterator[tuple[str, Any]]:
-    """The embedded upstream with a script's rules; gives its base URL and what it records."""
-    async with embedded.run_embedded(Script.model_validate(script) if script else None) as upstream:
+    """The mock upstream with a script's rules; gives its base URL and what it records."""
+    async with mock_upstream.run_mock_upstream(Script.model_validate(script) if script else None) as upstream:
         yield upstream.url, upstream.recorded
 
 
@@ -56,7 +56,7 @@ async def running_gateway(
     config: Config | None = None,
     layer: Layer = "explicit",
 ) -> AsyncIterator[RunningGateway]:
-    """The gateway before an embedded upstream of its own, with hooks from a settings file or per event."""
+    """The gateway before a mock upstream of its own, with hooks from a settings file or per event."""
     async with (
         running_upstream(script) as (upstream_url, recorded),
         gateway_before(upstream_url, settings, config, layer) as url,

@@ -1,4 +1,4 @@
-"""A whole gateway with its admin listener and panel, on loopback, before an embedded upstream."""
+"""A whole gateway with its admin listener and panel, on loopback, before a mock upstream."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

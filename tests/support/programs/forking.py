@@ -29,13 +29,13 @@ _COMMANDS = (
     "init",
     "keys",
     "main",
+    "mock_upstream",
     "policy",
     "receipts",
     "replay",
     "serve",
     "shim",
     "tools",
-    "upstream",
 )
 _POLICIES = ("cassette", "limits", "models", "redact.policy", "tools")
 for _name in (
@@ -44,7 +44,7 @@ for _name in (
     *(f"hookgate.hooks.policies.{name}" for name in _POLICIES),
     "hookgate.hooks.runners.http",
     *(f"hookgate.proxy.cli.{name}" for name in _COMMANDS),
-    *(f"hookgate.proxy.{name}" for name in ("app", "audit.content", "embedded", "sessions.shared")),
+    *(f"hookgate.proxy.{name}" for name in ("app", "audit.content", "mock_upstream", "sessions.shared")),
     *(f"hookgate.shim.command.{name}" for name in ("event", "install", "launch")),
 ):
     importlib.import_module(_name)

@@ -12,9 +12,7 @@ from typing import Any
 from hookgate.hooks.policy_environment import Builtins, Policy, PolicyEnvironment
 from hookgate.hooks.settings.policies import POLICIES
 
-_NEEDS = (
-    "this policy needs {}; in a checkout of hookgate, run: pip install '.[proxy]'"  # the base has no aiohttp
-)
+_NEEDS = "this policy needs {}; install hookgate with its extra proxy"  # the base has no aiohttp
 
 
 def _make_policy(factory: str, options: Mapping[str, Any], environment: PolicyEnvironment) -> Policy:

@@ -43,7 +43,7 @@ class RegoRunner:
     def __init__(self, hook: Hook, config: RegoConfig) -> None:
         """Compile the policies. Raises SettingsError if they cannot be read or compiled."""
         if importlib.util.find_spec("regorus") is None:
-            raise _error(hook, "needs regorus; in a checkout of hookgate, run: pip install '.[rego]'")
+            raise _error(hook, "needs regorus; install hookgate with its extra rego")
         files = [(name, _read(hook, name)) for name in config.files]
         python = {name: os.environ[name] for name in _PYTHON_VARIABLES if name in os.environ}
         environment = {**hook_environment(hook, {}, os.environ), **python}

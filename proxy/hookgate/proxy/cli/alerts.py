@@ -18,7 +18,7 @@ from hookgate.proxy.alerts.rules import EvaluatedRule, read_alert_rules
 from hookgate.proxy.alerts.showing import LONGEST_SILENCE, show_alerts, test_messages
 from hookgate.proxy.alerts.table import AlertTable
 from hookgate.proxy.audit.changes import operator_name, recording_changes
-from hookgate.proxy.cli.flags import add_state_flags, not_configured
+from hookgate.proxy.cli.flags import not_configured
 from hookgate.proxy.cli.terminal import print_table
 from hookgate.proxy.config import Config, read_config
 from hookgate.proxy.config.reading import find_sources
@@ -30,28 +30,6 @@ from hookgate.proxy.webhooks import SECRET_PREFIX
 from hookgate.translator.fields import JsonObject
 
 _SECRET_BYTES = 32
-
-
-def add_alerts(parser: argparse.ArgumentParser) -> None:
-    """Add every command to `hookgate alerts`."""
-    commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="alerts_command")
-    listed = commands.add_parser("list", help="list the rules, what fires, and whether receivers were told")
-    listed.add_argument("--json", action="store_true", help="print JSON, for programs")
-    silence = commands.add_parser("silence", help="have nobody told that a rule fires, for some time")
-    unsilence = commands.add_parser("unsilence", help="end a silence")
-    for command in (silence, unsilence):
-        command.add_argument("rule", metavar="NAME", help="the name of the rule")
-        command.add_argument(
-            "--by", metavar="NAME", help="who does it, as recorded in the audit (default: USER@HOST)"
-        )
-    silence.add_argument(
-        "--for", dest="duration", required=True, metavar="TIME", help="for how long, such as 30m, 2h or 7d"
-    )
-    test = commands.add_parser("test", help="send a test alert to all receivers, or to one")
-    test.add_argument("receiver", nargs="?", metavar="RECEIVER", help="the name of the receiver")
-    commands.add_parser("secret", help="print a new secret for a receiver of JSON")
-    for command in (listed, silence, unsilence, test):
-        add_state_flags(command)
 
 
 async def run_alerts(args: argparse.Namespace) -> int:

@@ -25,7 +25,6 @@ from hookgate.proxy.approvals.requests import (
 )
 from hookgate.proxy.approvals.table import ApprovalTable
 from hookgate.proxy.audit.changes import operator_name, recording_changes
-from hookgate.proxy.cli.flags import add_state_flags
 from hookgate.proxy.cli.terminal import confirm, print_table
 from hookgate.proxy.config import Config, read_config
 from hookgate.proxy.config.reading import find_sources
@@ -34,42 +33,6 @@ from hookgate.proxy.store import Store
 from hookgate.proxy.store.database import open_approvals
 
 _LISTED = 200
-
-
-def add_approvals(parser: argparse.ArgumentParser) -> None:
-    """Add every command to `hookgate approvals`."""
-    commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="approvals_command")
-    listed = commands.add_parser("list", help="list the requests that wait for a decision")
-    listed.add_argument("--all", action="store_true", help="list requests that are over, too")
-    show = commands.add_parser("show", help="show a request with the arguments of the call")
-    for command in (listed, show):
-        command.add_argument("--json", action="store_true", help="print JSON, for programs")
-    approve = commands.add_parser("approve", help="approve a call, or calls of tools for a time")
-    deny = commands.add_parser("deny", help="deny a call, or withdraw an approval")
-    for command in (show, approve, deny):
-        command.add_argument("id", metavar="ID", help="the ID of the request, or its first digits")
-    approve.add_argument(
-        "--scope",
-        choices=("once", "session"),
-        help="once: the call, one time (default); session: the same call in its session",
-    )
-    approve.add_argument(
-        "--tool", metavar="PATTERN", help="approve all calls of these tools with the same key"
-    )
-    approve.add_argument(
-        "--for", dest="duration", metavar="TIME", help="for how long, with --tool, such as 30m, 8h or 2d"
-    )
-    approve.add_argument("--yes", action="store_true", help="do not ask for confirmation")
-    for command in (approve, deny):
-        command.add_argument(
-            "--reason", default="", metavar="TEXT", help="why; a denial tells it to the model"
-        )
-        command.add_argument(
-            "--by", metavar="NAME", help="who decides, as recorded in the audit (default: USER@HOST)"
-        )
-        command.add_argument("--json", action="store_true", help="print JSON, for programs")
-    for command in (listed, show, approve, deny):
-        add_state_flags(command)
 
 
 async def run_approvals(args: argparse.Namespace) -> int:

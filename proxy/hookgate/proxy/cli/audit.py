@@ -21,7 +21,7 @@ from hookgate.proxy.audit.heads import (
 )
 from hookgate.proxy.audit.index.building import CallIndex, open_index
 from hookgate.proxy.audit.index.searching import CallSearch
-from hookgate.proxy.audit.index.times import EXAMPLES, moment
+from hookgate.proxy.audit.index.times import moment
 from hookgate.proxy.audit.jsonl import registration_line, stored_record_line
 from hookgate.proxy.audit.reading import AuditReader, NewCalls
 from hookgate.proxy.audit.recovery import save_journals
@@ -36,13 +36,7 @@ from hookgate.proxy.audit.stored import (
 from hookgate.proxy.audit.verifying import (
     count_records,
 )
-from hookgate.proxy.cli.audit_queries import (
-    add_list_flags,
-    add_query_flags,
-    add_report_flags,
-    bring_up_to_date,
-    run_query,
-)
+from hookgate.proxy.cli.audit_queries import bring_up_to_date, run_query
 from hookgate.proxy.cli.audit_verifying import (
     accept_restore,
     expected_heads,
@@ -51,90 +45,12 @@ from hookgate.proxy.cli.audit_verifying import (
     verified_database,
     verified_file,
 )
-from hookgate.proxy.cli.flags import add_state_flags, whole_number
 from hookgate.proxy.cli.tables import print_call, print_calls, print_changes
-from hookgate.proxy.cli.terminal import add_quiet_flag, progress
+from hookgate.proxy.cli.terminal import progress
 from hookgate.proxy.config import read_config
 from hookgate.proxy.config.reading import find_sources
 from hookgate.proxy.store import Store, StoreError
 from hookgate.proxy.store.database import AUDIT_FILE, FAILURES, Database, open_audit, reason
-
-_WHEN = f"such as {EXAMPLES}"
-
-
-def add_audit(parser: argparse.ArgumentParser) -> None:
-    """Add every command to `hookgate audit`."""
-    commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="audit_command")
-    listed = commands.add_parser("list", help="find calls and events that have ended, the newest first")
-    add_query_flags(listed)
-    add_list_flags(listed)
-    report = commands.add_parser("report", help="sum up calls, tokens and cost by team, model, hook, day, …")
-    add_query_flags(report)
-    add_report_flags(report)
-    shown = commands.add_parser("show", help="show everything that is recorded about one call")
-    shown.add_argument(
-        "id",
-        metavar="ID",
-        help="the receipt's ID, from the answer's header x-hookgate-receipt, or its first digits",
-    )
-    tail = commands.add_parser("tail", help="show the latest calls")
-    tail.add_argument("-f", "--follow", action="store_true", help="also show new calls, until interrupted")
-    changes = commands.add_parser(
-        "changes", help="list changes to policy and keys, and when new settings took effect, the newest first"
-    )
-    changes.add_argument("--since", metavar="TIME", help=f"only those at this time or later, {_WHEN}")
-    changes.add_argument(
-        "--limit",
-        type=whole_number,
-        default=50,
-        metavar="N",
-        help="list at most so many (default: 50)",
-    )
-    export = commands.add_parser("export", help="write records to stdout as lines of JSON")
-    export.add_argument("--since", metavar="TIME", help=f"only those written at this time or later, {_WHEN}")
-    export.add_argument("--until", metavar="TIME", help="only those written before this time")
-    verify = commands.add_parser("verify", help="check that no record is missing or changed")
-    verify.add_argument(
-        "file", nargs="?", type=Path, metavar="FILE", help="an export, instead of the database"
-    )
-    verify.add_argument(
-        "--expect",
-        type=Path,
-        metavar="HEADS",
-        help="earlier heads, or an earlier export, whose records must still be present",
-    )
-    verify.add_argument(
-        "--public-key",
-        type=Path,
-        metavar="FILE",
-        help="require that FILE's last line, and the heads to expect, are signed with this key's private key",
-    )
-    restored = commands.add_parser(
-        "restored", help="accept that the last records are missing, after a restore from a backup"
-    )
-    restored.add_argument("--expect", type=Path, metavar="HEADS", help="earlier heads, or an earlier export")
-    restored.add_argument("--yes", action="store_true", help="do not ask for confirmation")
-    restored.add_argument("--by", metavar="NAME", help="who accepts it, as recorded (default: USER@HOST)")
-    heads = commands.add_parser(
-        "heads", help="print the last record of each writer, to keep on another machine"
-    )
-    for command in (export, heads):
-        signing = command.add_mutually_exclusive_group()
-        signing.add_argument(
-            "--sign-key", type=Path, metavar="FILE", help="sign the heads with this Ed25519 key, in PEM"
-        )
-        signing.add_argument(
-            "--sign-command",
-            metavar="COMMAND",
-            help="sign the heads with a program that reads them and prints the signature, 64 bytes or base64",
-        )
-    for command in (listed, report, shown, tail, changes):
-        command.add_argument("--json", action="store_true", help="print JSON, for programs")
-    for command in (listed, report, changes, export, verify, restored):
-        add_quiet_flag(command)
-    for command in (listed, report, shown, tail, changes, export, verify, restored, heads):
-        add_state_flags(command)
-
 
 _TAIL = 10
 _CHAINS = 20
@@ -162,7 +78,7 @@ async def run_audit(args: argparse.Namespace) -> int:
         match args.audit_command:
             case "verify":
                 return print_verification(verified_database(database, expected, state, quiet=args.quiet))
-            case "restored":
+            case "accept-restore":
                 expected = expected_heads(args.expect)
                 report = verified_database(database, expected, state, quiet=args.quiet)
                 chain = partial(recording_changes, config.audit, url, state)

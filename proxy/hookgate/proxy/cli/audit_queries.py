@@ -6,56 +6,13 @@ import sys
 
 from hookgate.proxy.audit.index.building import CallIndex
 from hookgate.proxy.audit.index.query import WORD_HELP, Query, parse_query
-from hookgate.proxy.audit.index.reporting import GROUP_FIELDS, Reports, report_fields
+from hookgate.proxy.audit.index.reporting import Reports, report_fields
 from hookgate.proxy.audit.index.searching import CallSearch, FoundPlace, parse_place
 from hookgate.proxy.audit.listing import NO_CALL, call_fields, found_pages, write_csv
 from hookgate.proxy.audit.reading import AuditReader
-from hookgate.proxy.cli.flags import whole_number
 from hookgate.proxy.cli.tables import print_calls, print_report
 from hookgate.proxy.cli.terminal import progress
 from hookgate.proxy.store.database import Database
-
-
-def add_query_flags(parser: argparse.ArgumentParser) -> None:
-    """Add a query and, for each of its words, a flag."""
-    parser.add_argument(
-        "query",
-        nargs="*",
-        metavar="WORD:VALUE",
-        help="what to find, such as team:web outcome:denied since:yesterday; each word is also a flag",
-    )
-    for name, text in WORD_HELP.items():
-        parser.add_argument(f"--{name}", metavar="VALUE", help=text.replace("%", "%%"))
-
-
-def add_list_flags(parser: argparse.ArgumentParser) -> None:
-    """Add the flags for the output of `list`."""
-    parser.add_argument(
-        "--limit",
-        type=whole_number,
-        default=50,
-        metavar="N",
-        help="list at most so many (default: 50)",
-    )
-    parser.add_argument("--all", action="store_true", help="list all calls that are found")
-    parser.add_argument(
-        "--before", metavar="PLACE", help="list the page that follows the one that ended there"
-    )
-    parser.add_argument("--csv", action="store_true", help="print CSV, for spreadsheets")
-
-
-def add_report_flags(parser: argparse.ArgumentParser) -> None:
-    """Add the flags for the output of `report`."""
-    parser.add_argument(
-        "--by",
-        default="team",
-        metavar="GROUP",
-        help=f"one or several of {', '.join(GROUP_FIELDS)}, separated by commas (default: team)",
-    )
-    parser.add_argument(
-        "--limit", type=whole_number, default=50, metavar="N", help="list at most so many (default: 50)"
-    )
-    parser.add_argument("--csv", action="store_true", help="print CSV, for spreadsheets")
 
 
 def run_query(records: Database, index: CallIndex, args: argparse.Namespace) -> int:
@@ -109,9 +66,9 @@ def _list(records: Database, index: CallIndex, query: Query, args: argparse.Name
 
 def _report(index: CallIndex, query: Query, args: argparse.Namespace) -> int:
     try:
-        report = Reports(index).report(query, args.by.split(","), args.limit)
+        report = Reports(index).report(query, args.group_by.split(","), args.limit)
     except ValueError as error:
-        raise ValueError(f"--{error}") from None
+        raise ValueError(str(error).replace("by:", "--group-by:", 1)) from None
     if args.json:
         print(json.dumps(report_fields(report), ensure_ascii=False))
     elif args.csv:

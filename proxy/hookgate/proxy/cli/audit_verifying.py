@@ -1,4 +1,4 @@
-"""`hookgate audit verify` and `restored`: what is proved about the records, and what a restore explains."""
+"""`hookgate audit verify` and `accept-restore`: what is proved about records, and what a restore explains."""
 
 import argparse
 import contextlib

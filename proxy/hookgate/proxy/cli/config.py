@@ -15,7 +15,6 @@ from hookgate.proxy.admin.access import admin_token_source, client_secret_source
 from hookgate.proxy.alerts.receivers import read_receivers
 from hookgate.proxy.alerts.rules import read_alert_rules
 from hookgate.proxy.approvals.links import read_links
-from hookgate.proxy.cli.flags import add_gateway_flags
 from hookgate.proxy.cli.terminal import table_lines
 from hookgate.proxy.config.catalogue import config_schema
 from hookgate.proxy.config.models import Config
@@ -38,19 +37,6 @@ from hookgate.proxy.store import Store, StoreError
 from hookgate.proxy.upstream.access_tokens import PolicyTokens
 from hookgate.proxy.upstream.client import Upstreams
 from hookgate.proxy.upstream.credentials import CredentialsError, GatewayCredentials
-
-
-def add_config(parser: argparse.ArgumentParser) -> None:
-    """Add every command to `hookgate config`."""
-    commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="config_command")
-    check = commands.add_parser("check", help="report all errors, including those in the files that it names")
-    add_gateway_flags(check)
-    show = commands.add_parser("show", help="show every setting in force, and where it was set")
-    add_gateway_flags(show)
-    show.add_argument("--json", action="store_true", help="print JSON, for programs")
-    prices = commands.add_parser("prices", help="print the price table in use, to copy and edit")
-    add_gateway_flags(prices)
-    commands.add_parser("schema", help="print the JSON Schema of hookgate.toml, for editors")
 
 
 async def check_configuration(effective: EffectiveConfig) -> list[str]:

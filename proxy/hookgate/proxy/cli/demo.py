@@ -15,13 +15,13 @@ from rich.console import Console
 from rich.markup import escape
 
 from hookgate.hooks import Engine, load_settings
-from hookgate.proxy import embedded
+from hookgate.proxy import mock_upstream
 from hookgate.proxy.app import serve_on
 from hookgate.proxy.calls.gateway import Gateway
 from hookgate.proxy.cli.init import command_name, examples_folder
 from hookgate.proxy.config import UpstreamSettings
-from hookgate.proxy.embedded import EmbeddedUpstream
 from hookgate.proxy.errors import pluralize
+from hookgate.proxy.mock_upstream import MockUpstream
 from hookgate.proxy.upstream.client import Upstreams
 from hookgate.translator import declared_names
 
@@ -32,14 +32,14 @@ async def run_demo(_: argparse.Namespace) -> int:
     The agent needs google-genai and rich, which hookgate[demo] installs.
     """
     examples = examples_folder()
-    script = embedded.load_script(examples / "upstream-script.json")
+    script = mock_upstream.load_script(examples / "upstream-script.json")
     engine = Engine(load_settings([examples / "settings.json"]))
     async with (
-        embedded.run_embedded(script) as stand_in,
-        Upstreams(UpstreamSettings(gemini=stand_in.url)) as upstream,
+        mock_upstream.run_mock_upstream(script) as mock,
+        Upstreams(UpstreamSettings(gemini=mock.url)) as upstream,
         serve_on(Gateway(engine, upstream).handle, "127.0.0.1", 0) as url,
     ):
-        code = await play_scenes(url, stand_in)
+        code = await play_scenes(url, mock)
     if code == 0:
         print("Next:", shlex.join([command_name(), "serve", "--hooks", str(examples / "settings.json")]))
     return code
@@ -107,10 +107,10 @@ class DemoScene:
 
     title: str
     hook: str
-    play: Callable[[DemoAgent, EmbeddedUpstream], Awaitable[Shown]]
+    play: Callable[[DemoAgent, MockUpstream], Awaitable[Shown]]
 
 
-async def _plain(agent: DemoAgent, upstream: EmbeddedUpstream) -> Shown:
+async def _plain(agent: DemoAgent, upstream: MockUpstream) -> Shown:
     answer = await agent.ask("What is a hook?")
     return Shown(
         [("asks", "What is a hook?"), ("gets", str(answer))],
@@ -121,7 +121,7 @@ async def _plain(agent: DemoAgent, upstream: EmbeddedUpstream) -> Shown:
     )
 
 
-async def _redacted_stream(agent: DemoAgent, upstream: EmbeddedUpstream) -> Shown:
+async def _redacted_stream(agent: DemoAgent, upstream: MockUpstream) -> Shown:
     events = await agent.stream("Who looks after the staging database?")
     text = "".join(events)
     return Shown(
@@ -134,7 +134,7 @@ async def _redacted_stream(agent: DemoAgent, upstream: EmbeddedUpstream) -> Show
     )
 
 
-async def _synthetic(agent: DemoAgent, upstream: EmbeddedUpstream) -> Shown:
+async def _synthetic(agent: DemoAgent, upstream: MockUpstream) -> Shown:
     before = len(upstream.recorded)
     answer = await agent.ask("Hello, are you there?")
     return Shown(
@@ -146,7 +146,7 @@ async def _synthetic(agent: DemoAgent, upstream: EmbeddedUpstream) -> Shown:
     )
 
 
-async def _denied(agent: DemoAgent, upstream: EmbeddedUpstream) -> Shown:
+async def _denied(agent: DemoAgent, upstream: MockUpstream) -> Shown:
     before = len(upstream.recorded)
     prompt = "What is wrong with this key? -----BEGIN PRIVATE KEY----- MIIEvQ…"
     answer = await agent.ask(prompt)
@@ -161,7 +161,7 @@ async def _denied(agent: DemoAgent, upstream: EmbeddedUpstream) -> Shown:
     )
 
 
-async def _narrowed(agent: DemoAgent, upstream: EmbeddedUpstream) -> Shown:
+async def _narrowed(agent: DemoAgent, upstream: MockUpstream) -> Shown:
     ran: list[str] = []
 
     def write_file(file_path: str, content: str) -> str:
@@ -204,10 +204,10 @@ SCENES = (
 )
 
 
-async def play_scenes(gateway_url: str, upstream: EmbeddedUpstream) -> int:
+async def play_scenes(gateway_url: str, upstream: MockUpstream) -> int:
     """Play every scene. Returns 0 if all checks pass, else 1."""
     console = Console(file=getattr(sys.stdout, "unescaped", sys.stdout), highlight=False, soft_wrap=True)
-    console.print(f"A google-genai client -> hookgate on {gateway_url} -> embedded upstream (not a model)\n")
+    console.print(f"A google-genai client -> hookgate on {gateway_url} -> mock upstream (not a model)\n")
     failed = 0
     async with demo_agent(gateway_url) as client:
         for number, scene in enumerate(SCENES, 1):

@@ -12,13 +12,12 @@ from hookgate.hooks import Configuration, SettingsError
 from hookgate.hooks.runners.process import MAX_DESCRIPTORS, raised_descriptor_limit
 from hookgate.hooks.settings import read_sources
 from hookgate.proxy.cli.config import check_configuration, describe_sources, usable_prices
-from hookgate.proxy.cli.flags import add_gateway_flags
-from hookgate.proxy.cli.trials import Diagnosis, diagnose_hooks, print_diagnoses
+from hookgate.proxy.cli.trials import Diagnosis, diagnose_hooks, print_diagnoses, print_summary
 from hookgate.proxy.config import Config, ConfigError
 from hookgate.proxy.config.reading import EffectiveConfig, read_config, state_folder
 from hookgate.proxy.config.values import host_and_port
 from hookgate.proxy.errors import DOMAIN, ApiError, pluralize
-from hookgate.proxy.policy import read_all_sources
+from hookgate.proxy.policy import read_all_sources, read_configured_hooks
 from hookgate.proxy.server.descriptors import Budget, DescriptorError, descriptors_for, descriptors_of_hooks
 from hookgate.proxy.server.listener import CLIENTS, OPERATORS, ListenerPurpose, check_address, url_of
 from hookgate.proxy.server.tls import Certificate
@@ -49,38 +48,36 @@ _PROBE_TIMEOUT = aiohttp.ClientTimeout(total=3)
 """The time limit for the answer of a program that listens on an address of the gateway."""
 
 
-def add_doctor(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `hookgate doctor`."""
-    add_gateway_flags(parser)
-    parser.add_argument(
-        "--offline", action="store_true", help="do not check whether the upstream can be reached"
-    )
-
-
 async def run_doctor(args: argparse.Namespace) -> int:
     """Check everything and print the findings. Returns 1 if there is a problem, else 0.
 
     Raises ConfigError if the settings contradict each other, so that nothing else can be checked.
     """
-    findings: list[Diagnosis] = []
+    findings = await print_diagnoses(_check_all(args))
+    return print_summary(findings, pluralize(len(findings), "check"))
+
+
+async def _check_all(args: argparse.Namespace) -> AsyncIterator[Diagnosis]:
     try:
         effective = read_config(vars(args))
     except ConfigError as error:
         if error.usable is None:
             raise
-        findings += map(Diagnosis, error.problems)
+        for problem in error.problems:
+            yield Diagnosis(problem)
         effective = error.usable
     config = effective.config
-    findings += [finding async for finding in _check_settings(effective)]
-    findings += [finding async for finding in _check_addresses(config)]
-    findings += await asyncio.to_thread(lambda: list(_check_state(config)))
-    findings += _check_certificate(config)
-    findings += _check_authorities(config)
-    findings += _check_descriptors(config)
+    async for finding in _check_settings(effective):
+        yield finding
+    async for finding in _check_addresses(config):
+        yield finding
+    for finding in await asyncio.to_thread(lambda: list(_check_state(config))):
+        yield finding
+    for finding in (*_check_certificate(config), *_check_authorities(config), *_check_descriptors(config)):
+        yield finding
     if not args.offline:
-        findings += await _check_upstreams(effective)
-    unique = list(dict.fromkeys(findings))  # several checks read the settings of hooks
-    return print_diagnoses(unique, pluralize(len(unique), "check"))
+        for finding in await _check_upstreams(effective):
+            yield finding
 
 
 async def _check_settings(effective: EffectiveConfig) -> AsyncIterator[Diagnosis]:
@@ -95,12 +92,14 @@ async def _check_settings(effective: EffectiveConfig) -> AsyncIterator[Diagnosis
         for problem in error.problems:
             yield Diagnosis(problem)
     try:
-        findings, checked = await diagnose_hooks(read_all_sources(effective.config), prices)
+        configured = read_configured_hooks(read_all_sources(effective.config), partly=True)
     except (SettingsError, StoreError, OSError):
         return  # the check of the configuration has reported it
-    for finding in findings:
+    failed = False
+    async for finding in diagnose_hooks(configured, prices):
+        failed |= finding.level == "FAIL"
         yield finding
-    if checked and not any(finding.level == "FAIL" for finding in findings):
+    if (checked := len(configured.loaded.configuration.hooks())) and not failed:
         yield Diagnosis(f"hooks: {pluralize(checked, 'hook')} ran on a sample event", "ok")
 
 

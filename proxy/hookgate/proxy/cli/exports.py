@@ -12,7 +12,7 @@ from typing import Any
 
 from hookgate.hooks.timestamps import utc_text
 from hookgate.proxy.audit.recovery import save_journals
-from hookgate.proxy.cli.flags import add_state_flags, not_configured
+from hookgate.proxy.cli.flags import not_configured
 from hookgate.proxy.cli.terminal import print_table
 from hookgate.proxy.config import Config, ExportSettings, read_config
 from hookgate.proxy.config.reading import find_sources
@@ -27,19 +27,6 @@ from hookgate.proxy.store.database import AUDIT_FILE, FAILURES, Database, open_a
 from hookgate.translator.fields import JsonObject
 
 _RESTART = "restart the gateway: it reads its exports when it starts"
-
-
-def add_exports(parser: argparse.ArgumentParser) -> None:
-    """Add every command to `hookgate exports`."""
-    commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="exports_command")
-    listed = commands.add_parser("list", help="list the exports: how far they have come, and what is wrong")
-    listed.add_argument("--json", action="store_true", help="print JSON, for programs")
-    tried = commands.add_parser(
-        "test", help="send one record that is not of the audit, and say what came back"
-    )
-    tried.add_argument("name", metavar="NAME", help="the export, by its name in hookgate.toml")
-    for command in (listed, tried):
-        add_state_flags(command)
 
 
 async def run_exports(args: argparse.Namespace) -> int:

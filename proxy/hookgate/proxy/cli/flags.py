@@ -1,10 +1,11 @@
-"""The flags that correspond to settings, each stored under the setting's dotted name.
+"""The parser of command lines, and the flags that several commands share.
 
-They are separate from the modules of the configuration, so that parsing a command line does not load these.
+A flag that corresponds to a setting is stored under the setting's dotted name. No module of the gateway is
+imported here, so that parsing a command line and showing its help take little time.
 """
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -19,15 +20,32 @@ class CommandParser(argparse.ArgumentParser):
     """A parser whose commands report wrong words themselves, with their own usage and the likely flag."""
 
     def __init__(
-        self, *args: Any, fill: "Callable[[CommandParser], None] | None" = None, **kwargs: Any
+        self,
+        *args: Any,
+        fill: "Callable[[CommandParser], None] | None" = None,
+        examples: Sequence[str] = (),
+        **kwargs: Any,
     ) -> None:
-        """Create a parser. `fill` adds the arguments when the parser's command is used.
+        """Create a parser.
 
-        It may therefore import the modules of the command.
+        Args:
+            args: As for argparse.
+            fill: Adds the arguments when the parser's command is used, so that it may import modules.
+            examples: Command lines, which end the help.
+            kwargs: As for argparse.
         """
         super().__init__(*args, **kwargs)
         self.allow_abbrev = False  # so that a new flag cannot change what a script means
+        self.examples = tuple(examples)
         self._fill = fill
+
+    def format_help(self) -> str:
+        """Return the help, with the examples as they can be pasted into a shell."""
+        text = super().format_help()
+        if not self.examples:
+            return text
+        title = "example" if len(self.examples) == 1 else "examples"
+        return "\n".join([f"{text}\n{title}:", *(f"  {line}" for line in self.examples), ""])
 
     def fill_all(self) -> None:
         """Add the arguments of this command, and of all commands below it."""
@@ -35,7 +53,7 @@ class CommandParser(argparse.ArgumentParser):
             fill, self._fill = self._fill, None
             fill(self)
         for action in self._actions:
-            if isinstance(action, argparse._SubParsersAction):  # it has no public name
+            if isinstance(action, Subcommands):
                 for command in action.choices.values():
                     command.fill_all()
 
@@ -69,6 +87,28 @@ class CommandParser(argparse.ArgumentParser):
         return f"; did you mean {near[0]}?" if near else ""
 
 
+Subcommands = argparse._SubParsersAction  # it has no public name
+"""What `add_subparsers` returns."""
+
+
+def add_command(
+    commands: "Subcommands[CommandParser]",
+    name: str,
+    summary: str,
+    *examples: str,
+    aliases: Sequence[str] = (),
+) -> CommandParser:
+    """Add a command with a summary for lists, which is also the first sentence of its help, and examples."""
+    return commands.add_parser(
+        name, aliases=aliases, help=summary, description=sentence(summary), examples=examples
+    )
+
+
+def sentence(summary: str) -> str:
+    """Return a summary as a sentence."""
+    return f"{summary[0].upper()}{summary[1:]}."
+
+
 def whole_number(text: str) -> int:
     """Return the number in an argument. Raises ArgumentTypeError unless it is a whole number above 0."""
     if not text.isdecimal() or int(text) == 0:
@@ -85,6 +125,42 @@ def add_config_flag(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_json_flag(*parsers: argparse.ArgumentParser) -> None:
+    """Add the flag of lists and reports."""
+    for parser in parsers:
+        parser.add_argument("--json", action="store_true", help="print JSON, for programs")
+
+
+def add_quiet_flag(*parsers: argparse.ArgumentParser) -> None:
+    """Add the flag of commands that show their progress."""
+    for parser in parsers:
+        parser.add_argument("--quiet", action="store_true", help="do not show progress on the terminal")
+
+
+def add_yes_flag(*parsers: argparse.ArgumentParser) -> None:
+    """Add the flag of commands that ask for confirmation."""
+    for parser in parsers:
+        parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
+
+
+def add_by_flag(*parsers: argparse.ArgumentParser) -> None:
+    """Add the flag of commands whose change the audit records."""
+    for parser in parsers:
+        parser.add_argument(
+            "--by",
+            metavar="NAME",
+            help="who makes the change, as recorded in the audit (default: USER@HOST)",
+        )
+
+
+def add_admin_flag(*parsers: argparse.ArgumentParser) -> None:
+    """Add the flag of commands that ask a running gateway."""
+    for parser in parsers:
+        parser.add_argument(
+            "--admin", metavar="HOST:PORT", help="the gateway's admin listener (default: the configured one)"
+        )
+
+
 def not_configured(what: str, table: str, file: Path | None) -> str:
     """Return the message that the configuration has none of something, and which file was read."""
     if file is None:
@@ -92,15 +168,16 @@ def not_configured(what: str, table: str, file: Path | None) -> str:
     return f"there are no {what} in {file}; describe one in {table}, or name another file with --config"
 
 
-def add_state_flags(parser: argparse.ArgumentParser) -> None:
-    """Add the flags of a command that reads the gateway's state folder."""
-    add_config_flag(parser)
-    parser.add_argument(
-        "--state",
-        dest="hooks.state",
-        metavar="FOLDER",
-        help="the folder for hookgate's own files (default: HOOKGATE_STATE, ~/.local/state/hookgate)",
-    )
+def add_state_flags(*parsers: argparse.ArgumentParser) -> None:
+    """Add the flags of commands that read the gateway's state folder."""
+    for parser in parsers:
+        add_config_flag(parser)
+        parser.add_argument(
+            "--state",
+            dest="hooks.state",
+            metavar="FOLDER",
+            help="the folder for hookgate's own files (default: HOOKGATE_STATE, ~/.local/state/hookgate)",
+        )
 
 
 def add_hook_flags(parser: argparse.ArgumentParser) -> None:

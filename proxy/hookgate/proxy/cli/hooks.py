@@ -15,7 +15,6 @@ from hookgate.hooks.settings import EVENTS, Hook
 from hookgate.hooks.settings.editing import rewrite, with_hooks, with_switch
 from hookgate.hooks.settings.schema import settings_schema
 from hookgate.hooks.trust import hook_fingerprint, scripts_of, untrustworthy
-from hookgate.proxy.cli.flags import add_hook_flags
 from hookgate.proxy.cli.terminal import confirm, print_table, table_lines
 from hookgate.proxy.config import read_config
 from hookgate.proxy.config.reading import Sources
@@ -30,43 +29,6 @@ from hookgate.proxy.policy import (
     switch,
     switch_all,
 )
-
-
-def add_hooks(parser: argparse.ArgumentParser) -> None:
-    """Add every command to `hookgate hooks`."""
-    commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="hooks_command")
-
-    def command(name: str, description: str, *aliases: str) -> argparse.ArgumentParser:
-        sentence = f"{description[0].upper()}{description[1:]}."
-        added = commands.add_parser(name, aliases=aliases, help=description, description=sentence)
-        add_hook_flags(added)
-        return added
-
-    listed = command("list", "list every hook: event, source, kind, state, last run", "panel")
-    listed.add_argument("--json", action="store_true", help="print JSON, for programs")
-    command("show", "show everything known about one hook").add_argument("name")
-    for name, description in (("enable", "switch a hook on again"), ("disable", "switch a hook off")):
-        command(name, f"{description}, in your own settings").add_argument("name", nargs="+")
-    command("enable-all", "switch hooks on again, in your own settings")
-    command("disable-all", "switch all hooks off, in your own settings, except those of policy files")
-    trust = command("trust", "show a project's new and changed hooks, ask, and trust them")
-    trust.add_argument("name", nargs="*", help="only these hooks")
-    trust.add_argument("--yes", action="store_true", help="do not ask for confirmation")
-    tried = command("test", "run hooks on one event and show what they do; nothing goes upstream")
-    tried.add_argument("event", choices=tuple(EVENTS), metavar="EVENT", help=", ".join(EVENTS))
-    tried.add_argument("--name", help="only this hook")
-    tried.add_argument(
-        "--input",
-        type=Path,
-        metavar="FILE",
-        help="a hook's input, or a REST body for a model event; '-' is stdin (default: a sample event)",
-    )
-    migrate = command("migrate", "import the hooks of Claude Code")
-    migrate.add_argument("--from-claude", action="store_true", required=True)
-    migrate.add_argument("--dry-run", action="store_true", help="show the changes without writing them")
-    command("schema", "print the JSON Schema of settings, for editors")
-    command("doctor", "run every hook once on a sample event, and check its settings")
-
 
 _COLUMNS = (
     "event",
@@ -97,14 +59,21 @@ def list_hooks(sources: Sources, as_json: bool) -> int:
     return 0
 
 
-def show_hook(sources: Sources, name: str) -> int:
+def show_hook(sources: Sources, name: str, *, as_json: bool) -> int:
     """Print everything known about the hooks of a name."""
     hooks = read_configured_hooks(sources)
-    found = set(hooks.named(name))
-    for row in (row for row in _rows(hooks, sources, found)):
-        lines = table_lines([(f"{key}:", str(value)) for key, value in _printed(row).items()])
+    rows = _rows(hooks, sources, set(hooks.named(name)))
+    if as_json:
+        print(json.dumps(rows, indent=2, ensure_ascii=False))
+        return 0
+    for row in rows:
+        lines = table_lines([(f"{key}:", _text(value)) for key, value in _printed(row).items()])
         print(*lines, sep="\n", end="\n\n")
     return 0
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, dict) else str(value)
 
 
 def _printed(row: dict[str, Any]) -> dict[str, Any]:
@@ -142,10 +111,10 @@ def _row(hook: Hook, state: str, status: dict[str, Any], full: bool) -> dict[str
     if full:
         row |= {
             "runs": hook.display_target,
-            "options": json.dumps(getattr(hook.config, "options", {}), ensure_ascii=False),
-            "when": hook.config.when.model_dump_json(exclude_none=True),
-            "in": hook.root,
-            "file": hook.source,
+            "options": getattr(hook.config, "options", {}),
+            "when": hook.config.when.model_dump(mode="json", exclude_none=True),
+            "in": str(hook.root),
+            "file": str(hook.source),
             "scripts": ", ".join(map(str, scripts_of(hook))) or "none",
             "timeout": f"{hook.config.timeout:g} ms",
             "on_error": hook.on_error,
@@ -239,7 +208,7 @@ async def run_hooks(args: argparse.Namespace) -> int:  # noqa: PLR0911  # one li
         case "list" | "panel":
             return list_hooks(sources, args.json)
         case "show":
-            return show_hook(sources, args.name)
+            return show_hook(sources, args.name, as_json=args.json)
         case "enable" | "disable" as wish:
             return switch(sources, args.name, on=wish == "enable")
         case "enable-all" | "disable-all" as wish:

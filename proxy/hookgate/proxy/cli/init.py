@@ -11,8 +11,8 @@ from typing import Literal
 
 _USUAL_FOLDER = "gateway"
 
-_STAND_IN = "127.0.0.1:8788"
-"""Where the stand-in listens: the address that the configurations suggest."""
+_MOCK = "127.0.0.1:8788"
+"""Where the mock upstream listens: the address that the configurations suggest."""
 
 
 def add_init(parser: argparse.ArgumentParser) -> None:
@@ -73,23 +73,23 @@ def _print_next(setup: "Setup", folder: Path) -> None:
     if setup.name == "team":
         key_file = shlex.quote(str(folder / "gemini-key"))
         _print_step(
-            "Save the gateway's own key, or, for the stand-in, a placeholder",
+            "Save the gateway's own key, or, for the mock, a placeholder",
             f'(umask 077; echo "${{GEMINI_API_KEY:-placeholder}}" > {key_file})',
         )
         attempt = f"GEMINI_API_KEY=$({hookgate} keys create ivan --team interns {configuration}) {attempt}"
     _print_step("Check the setup", f"{hookgate} doctor {configuration}")
     _print_step("Start the gateway", serve)
     _print_step(
-        "Or, without a Gemini key, try it with a stand-in for the API, in two terminals",
-        f"{hookgate} upstream --listen {_STAND_IN}",
-        f"{hookgate} doctor {configuration} --upstream http://{_STAND_IN}",
-        f"{serve} --upstream http://{_STAND_IN}",
+        "Or, without a Gemini key, try it with a mock of the API, in two terminals",
+        f"{hookgate} mock-upstream --listen {_MOCK}",
+        f"{hookgate} doctor {configuration} --upstream http://{_MOCK}",
+        f"{serve} --upstream http://{_MOCK}",
     )
     _print_step("In another terminal, see what it does (the script says what to expect)", attempt)
     _print_step(
         "List the agents, and print the settings of one of them",
-        f"{hookgate} agents {configuration}",
-        f"{hookgate} agents gemini-cli {configuration}",
+        f"{hookgate} agents list",
+        f"{hookgate} agents show gemini-cli {configuration}",
     )
     print(f"Then change {folder / 'settings.json'}. A running gateway applies changes at once.")
 

@@ -1,6 +1,6 @@
 """`hookgate keys ...`: issues keys for clients, lists, rotates and revokes them, and shows their usage.
 
-Also `hookgate key-hash`, for keys that the configuration names.
+Also `hookgate keys hash`, for keys that the configuration names.
 """
 
 import argparse
@@ -19,13 +19,12 @@ from hookgate.hooks.policies.counters import MEASURES, LimitRule
 from hookgate.hooks.policies.options import read_options
 from hookgate.hooks.timestamps import utc_text
 from hookgate.proxy.audit.changes import RecordOwnChange, operator_name, recording_changes
-from hookgate.proxy.cli.flags import add_state_flags
 from hookgate.proxy.cli.terminal import print_table
 from hookgate.proxy.config import Config, read_config
 from hookgate.proxy.config.reading import find_sources
 from hookgate.proxy.config.values import key_name
 from hookgate.proxy.keys.callers import hash_single_key
-from hookgate.proxy.keys.scopes import DEFAULT_GROUPS, ROUTE_GROUPS, KeyScope
+from hookgate.proxy.keys.scopes import KeyScope
 from hookgate.proxy.keys.secrets import (
     KEY_PREFIX,
     Pepper,
@@ -45,67 +44,10 @@ _LONGEST_MODEL = 128
 _LONGEST_DURATION = 6
 
 
-def add_keys(parser: argparse.ArgumentParser) -> None:
-    """Add every command to `hookgate keys`."""
-    commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="keys_command")
-    create = commands.add_parser("create", help="issue a key, and print it; it is not shown again")
-    create.add_argument("owner", metavar="OWNER", help="the name of its owner, for hooks, logs and the audit")
-    create.add_argument("--team", default="", help="the owner's team, for hooks and metrics")
-    create.add_argument("--note", default="", help="what the key is for, shown by `keys list`")
-    create.add_argument("--expires", metavar="TIME", help="when it expires: 90d, 12h, or 2027-01-31")
-    create.add_argument(
-        "--models", nargs="+", default=["*"], metavar="MODEL", help="models that it may call, with wildcards"
-    )
-    create.add_argument(
-        "--routes",
-        nargs="+",
-        default=list(DEFAULT_GROUPS),
-        choices=ROUTE_GROUPS,
-        metavar="ROUTES",
-        help=f"routes that it may call: {', '.join(ROUTE_GROUPS)} (default: {' '.join(DEFAULT_GROUPS)})",
-    )
-    create.add_argument(
-        "--limit",
-        action="append",
-        default=[],
-        metavar="LIMIT",
-        help="how much it may use: requests=60/minute, tokens=1000000/day, cost=20/month; repeatable",
-    )
-    listed = commands.add_parser("list", help="list keys")
-    listed.add_argument("--all", action="store_true", help="also list keys that are revoked or have expired")
-    rotate = commands.add_parser("rotate", help="replace a key with a new one, and print that")
-    rotate.add_argument(
-        "--overlap",
-        default="0",
-        metavar="TIME",
-        help="how long the old key stays valid, such as 24h (default: 0)",
-    )
-    revoke = commands.add_parser("revoke", help="revoke a key; gateways refuse it within seconds")
-    usage = commands.add_parser("usage", help="show what was used with each key")
-    usage.add_argument(
-        "--since", metavar="TIME", help="only from this day on (UTC), such as 7d or 2027-01-31"
-    )
-    for command in (rotate, revoke):
-        command.add_argument(
-            "key",
-            metavar="ID",
-            help="the ID of the key, the whole key, or its owner if it is the only one; - reads stdin",
-        )
-    usage.add_argument("key", nargs="?", metavar="ID", help="only the key with this ID, or of this owner")
-    for command in (create, rotate, revoke):
-        command.add_argument(
-            "--by",
-            metavar="NAME",
-            help="who is making the change, as recorded in the audit (default: USER@HOST)",
-        )
-    for command in (create, listed, rotate, usage):
-        command.add_argument("--json", action="store_true", help="print JSON, for programs")
-    for command in (create, listed, rotate, revoke, usage):
-        add_state_flags(command)
-
-
 async def run_keys(args: argparse.Namespace) -> int:
     """Run one command and return its exit code. Raises ValueError (such as StoreError) or OSError."""
+    if args.keys_command == "hash":
+        return _print_hash()
     config = read_config(vars(args)).config
     state = find_sources(config.hooks).state
     url = Store(config.store, state).url()
@@ -434,7 +376,7 @@ def _text_on_stdin(prompt: str) -> str:
     return text.strip()
 
 
-def run_key_hash(_: argparse.Namespace) -> int:
+def _print_hash() -> int:
     """Print the hash of the key on stdin. On a terminal the input is not shown."""
     try:
         print(hash_single_key(_text_on_stdin("API key: ")))

@@ -18,7 +18,7 @@ from pkgutil import resolve_name
 from typing import Any, TextIO, cast
 
 from hookgate.proxy import __version__
-from hookgate.proxy.cli.flags import CommandParser
+from hookgate.proxy.cli.flags import CommandParser, sentence
 from hookgate.proxy.errors import describe_os_error
 
 
@@ -33,6 +33,8 @@ class Command:
     add_arguments: str | None = None
     """The function that adds its arguments to a parser."""
     log_level: int = logging.WARNING
+    examples: tuple[str, ...] = ()
+    """Command lines, unless it has commands below it, which have their own."""
 
     def fill(self, parser: CommandParser) -> None:
         """Prepare the parser of this command, which was chosen on the command line."""
@@ -65,6 +67,7 @@ COMMANDS = (
         "write a first configuration for a chosen use, and say what to type next",
         "hookgate.proxy.cli.init:run_init",
         "hookgate.proxy.cli.init:add_init",
+        examples=("hookgate init gateway --for redact", "hookgate init gateway --from tool-allow-list"),
     ),
     Command(
         "serve",
@@ -72,139 +75,143 @@ COMMANDS = (
         "hookgate.proxy.cli.serve:run_serve",
         "hookgate.proxy.cli.flags:add_gateway_flags",
         log_level=logging.INFO,
+        examples=("hookgate serve --hooks settings.json", "hookgate serve --config hookgate.toml"),
     ),
     Command(
         "config",
         "check and show the gateway's configuration",
         "hookgate.proxy.cli.config:run_config",
-        "hookgate.proxy.cli.config:add_config",
+        "hookgate.proxy.cli.arguments.config:add_config",
     ),
     Command(
         "doctor",
         "check configuration, hooks, addresses, state and upstream",
         "hookgate.proxy.cli.doctor:run_doctor",
-        "hookgate.proxy.cli.doctor:add_doctor",
+        "hookgate.proxy.cli.arguments.config:add_doctor",
         log_level=logging.ERROR,
-    ),
-    Command(
-        "key-hash",
-        "print the SHA-256 of the API key on stdin, for a [keys.NAME] table",
-        "hookgate.proxy.cli.keys:run_key_hash",
+        examples=("hookgate doctor --config hookgate.toml",),
     ),
     Command(
         "keys",
-        "issue, list, rotate and revoke keys of clients, and show their usage",
+        "issue, list, rotate and revoke keys of clients, show their usage, and hash one",
         "hookgate.proxy.cli.keys:run_keys",
-        "hookgate.proxy.cli.keys:add_keys",
+        "hookgate.proxy.cli.arguments.keys:add_keys",
     ),
     Command(
         "data",
         "find, export and erase what is stored about a person",
         "hookgate.proxy.cli.data.command:run_data",
-        "hookgate.proxy.cli.data.command:add_data",
+        "hookgate.proxy.cli.arguments.calls:add_data",
     ),
     Command(
         "policy",
         "push the policy of all gateways, show its revisions, and roll back",
         "hookgate.proxy.cli.policy:run_policy",
-        "hookgate.proxy.cli.policy:add_policy",
+        "hookgate.proxy.cli.arguments.policy:add_policy",
     ),
     Command(
         "agents",
-        "print the settings of agents, and check that their calls arrive",
+        "list agents, print their settings, and check that their calls arrive",
         "hookgate.proxy.cli.agents.command:run_agents",
-        "hookgate.proxy.cli.agents.command:add_agents",
+        "hookgate.proxy.cli.arguments.agents:add_agents",
     ),
     Command(
         "receipt",
-        "show the receipt of a call",
+        "show the receipt of a call, as the running gateway has it; `audit show` reads the records",
         "hookgate.proxy.cli.receipts:run_receipt",
-        "hookgate.proxy.cli.receipts:add_receipt",
+        "hookgate.proxy.cli.arguments.calls:add_receipt",
+        examples=("hookgate receipt 8f0c41d2a96b4e07b1c35d80f2e6a794",),
     ),
     Command(
         "replay",
         "try a policy on recorded calls",
         "hookgate.proxy.cli.replay:run_replay",
-        "hookgate.proxy.cli.replay:add_replay",
+        "hookgate.proxy.cli.arguments.calls:add_replay",
         log_level=logging.ERROR,
+        examples=("hookgate replay --policy policy.json audit.jsonl",),
     ),
     Command(
         "audit",
         "list, export and verify the records of calls",
         "hookgate.proxy.cli.audit:run_audit",
-        "hookgate.proxy.cli.audit:add_audit",
+        "hookgate.proxy.cli.arguments.audit:add_audit",
     ),
     Command(
         "alerts",
         "list alerts, silence rules, and test receivers",
         "hookgate.proxy.cli.alerts:run_alerts",
-        "hookgate.proxy.cli.alerts:add_alerts",
+        "hookgate.proxy.cli.arguments.delivery:add_alerts",
     ),
     Command(
         "approvals",
         "list the tool calls that wait for a person, and decide about them",
         "hookgate.proxy.cli.approvals:run_approvals",
-        "hookgate.proxy.cli.approvals:add_approvals",
+        "hookgate.proxy.cli.arguments.approvals:add_approvals",
     ),
     Command(
         "exports",
         "list the exports of the audit, and try one",
         "hookgate.proxy.cli.exports:run_exports",
-        "hookgate.proxy.cli.exports:add_exports",
+        "hookgate.proxy.cli.arguments.delivery:add_exports",
     ),
     Command(
         "hooks",
         "list, switch, trust, test and migrate hooks",
         "hookgate.proxy.cli.hooks:run_hooks",
-        "hookgate.proxy.cli.hooks:add_hooks",
+        "hookgate.proxy.cli.arguments.hooks:add_hooks",
     ),
     Command(
         "tools",
         "list pinned tool declarations, accept changes, and unpin tools",
         "hookgate.proxy.cli.tools:run_tools",
-        "hookgate.proxy.cli.tools:add_tools",
+        "hookgate.proxy.cli.arguments.tools:add_tools",
     ),
     Command(
         "redact",
         "list what redaction finds, find it in files, and let a finding stay",
         "hookgate.proxy.cli.redact.command:run_redact",
-        "hookgate.proxy.cli.redact.command:add_redact",
+        "hookgate.proxy.cli.arguments.redact:add_redact",
     ),
     Command(
         "run",
         "start an agent in its own session of the gateway",
         "hookgate.shim.command.launch:run_agent",
-        "hookgate.shim.command.launch:add_run",
+        "hookgate.proxy.cli.arguments.agents:add_run",
+        examples=("hookgate run -- gemini", "hookgate run --session nightly -- python agent.py"),
     ),
     Command(
         "shim",
-        "make Gemini CLI or Claude Code report their events to the gateway",
+        "make agents such as Gemini CLI or Claude Code report their events to the gateway",
         "hookgate.proxy.cli.shim:run_shim",
-        "hookgate.shim.command.install:add_shim",
+        "hookgate.proxy.cli.arguments.agents:add_shim",
     ),
     Command(
         "event",
         "report an agent's event to the gateway",
         "hookgate.proxy.cli.shim:report_event",
-        "hookgate.proxy.cli.shim:add_event",
+        "hookgate.proxy.cli.arguments.agents:add_event",
+        examples=("hookgate event BeforeTool < input.json",),
     ),
     Command(
-        "upstream",
-        "run a stand-in for the Gemini API, offline; not a model",
-        "hookgate.proxy.cli.upstream:run_upstream",
-        "hookgate.proxy.cli.upstream:add_upstream",
+        "mock-upstream",
+        "run a mock of the Gemini API, offline; not a model",
+        "hookgate.proxy.cli.mock_upstream:run_mock",
+        "hookgate.proxy.cli.arguments.mock_upstream:add_mock_upstream",
         log_level=logging.INFO,
+        examples=("hookgate mock-upstream --listen 127.0.0.1:8788",),
     ),
     Command(
         "demo",
         "show a google-genai client using the gateway, offline",
         "hookgate.proxy.cli.demo:run_demo",
+        examples=("hookgate demo",),
     ),
     Command(
         "completion",
         "print the script with which a shell completes commands and flags",
         "hookgate.proxy.cli.completion:run_completion",
         "hookgate.proxy.cli.completion:add_completion",
+        examples=("hookgate completion bash > ~/.local/share/bash-completion/completions/hookgate",),
     ),
 )
 
@@ -241,7 +248,7 @@ def run_command(argv: Sequence[str] | None = None) -> int:
         return _discard_output()
     except ModuleNotFoundError as error:
         extra = _EXTRAS.get((error.name or "").partition(".")[0], "proxy")
-        print(f"hookgate: {error}; in a checkout of hookgate, run: pip install '.[{extra}]'", file=sys.stderr)
+        print(f"hookgate: {error}; install hookgate with its extra {extra}", file=sys.stderr)
         return 1
     except ValueError as error:
         print(f"hookgate: {logs.escape_controls(str(error))}", file=sys.stderr)
@@ -273,5 +280,12 @@ def command_parser() -> CommandParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for command in COMMANDS:
         has_help = command.name != "event"  # which prints its own
-        commands.add_parser(command.name, help=command.help, fill=command.fill, add_help=has_help)
+        commands.add_parser(
+            command.name,
+            help=command.help,
+            description=sentence(command.help),
+            fill=command.fill,
+            examples=command.examples,
+            add_help=has_help,
+        )
     return parser

@@ -14,7 +14,7 @@ from typing import Any
 from hookgate.hooks.settings.files import read_settings
 from hookgate.hooks.timestamps import utc_text
 from hookgate.proxy.audit.changes import operator_name, recording_changes
-from hookgate.proxy.cli.flags import add_state_flags
+from hookgate.proxy.cli.arguments.policy import REVISION
 from hookgate.proxy.cli.terminal import print_table
 from hookgate.proxy.config import Config, read_config
 from hookgate.proxy.config.reading import find_sources
@@ -29,37 +29,6 @@ _LONGEST_MESSAGE = 500
 _NUMBER = re.compile(r"[0-9]{1,10}")
 _HASH = re.compile(r"[0-9a-f]{12,64}")
 _SHORT_HASH = 12
-_REVISION = "a number, or at least 12 digits of its SHA-256"
-
-
-def add_policy(parser: argparse.ArgumentParser) -> None:
-    """Add every command to `hookgate policy`."""
-    commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="policy_command")
-    push = commands.add_parser("push", help="check a settings file, and make it the policy of all gateways")
-    push.add_argument("file", type=Path, metavar="FILE", help="the settings file")
-    show = commands.add_parser("show", help="print the document of a revision")
-    show.add_argument("revision", nargs="?", metavar="REVISION", help=f"{_REVISION} (default: the newest)")
-    diff = commands.add_parser("diff", help="compare two revisions, or a file with a revision")
-    diff.add_argument("first", nargs="?", metavar="REVISION|FILE", help="a file counts as the newer one")
-    diff.add_argument("second", nargs="?", metavar="REVISION", help="the other one (default: the newest)")
-    history = commands.add_parser("history", help="list the revisions, the newest first")
-    rollback = commands.add_parser("rollback", help="push the document of an earlier revision again")
-    rollback.add_argument("revision", metavar="REVISION", help=_REVISION)
-    for command in (push, rollback):
-        command.add_argument("--message", default="", metavar="TEXT", help="why, for the history")
-        command.add_argument("--by", metavar="NAME", help="who pushes it (default: USER@HOST)")
-        command.add_argument(
-            "--expect", metavar="REVISION", help="refuse it unless this is the newest revision; 0 for none"
-        )
-        command.add_argument(
-            "--scripts-elsewhere",
-            action="store_true",
-            help="do not check programs, scripts and functions, because only the gateways have them",
-        )
-    for command in (push, show, history, rollback):
-        command.add_argument("--json", action="store_true", help="print JSON, for programs")
-    for command in (push, show, diff, history, rollback):
-        add_state_flags(command)
 
 
 async def run_policy(args: argparse.Namespace) -> int:
@@ -145,7 +114,7 @@ def _expected_newest(table: PolicyTable, expected: str | None) -> PolicyRevision
     if expected is None:
         return newest
     if not _NUMBER.fullmatch(expected) and not _HASH.fullmatch(expected):
-        raise ValueError(f"--expect: {expected!r} is not a revision; use {_REVISION}, or 0 for none")
+        raise ValueError(f"--expect: {expected!r} is not a revision; use {REVISION}, or 0 for none")
     is_number = _NUMBER.fullmatch(expected) is not None
     is_newest = _is_named(newest, expected) if newest else is_number and int(expected) == 0
     if not is_newest:
@@ -191,7 +160,7 @@ def _found(table: PolicyTable, text: str) -> PolicyRevision:
     elif _HASH.fullmatch(text):
         found = next((each for each in table.all() if _is_named(each, text)), None)
     else:
-        raise ValueError(f"{text!r} is not a revision; use {_REVISION}")
+        raise ValueError(f"{text!r} is not a revision; use {REVISION}")
     if found is None:
         raise ValueError(f"there is no revision {text}; `hookgate policy history` lists them")
     return found

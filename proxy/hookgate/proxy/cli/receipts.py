@@ -7,7 +7,6 @@ import sys
 from http.client import HTTPConnection
 
 from hookgate.proxy.admin.access import admin_token_source, find_token
-from hookgate.proxy.cli.flags import add_state_flags
 from hookgate.proxy.config import AdminSettings, read_config
 from hookgate.proxy.config.reading import state_folder
 from hookgate.proxy.config.values import host_and_port
@@ -17,17 +16,6 @@ from hookgate.proxy.observe.record import CALL_ID
 from hookgate.translator.fields import JsonObject
 
 _SECONDS = 10.0
-
-
-def add_receipt(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `hookgate receipt`."""
-    parser.add_argument(
-        "receipt", metavar="ID", help="the receipt's ID, from the answer's header x-hookgate-receipt"
-    )
-    parser.add_argument(
-        "--admin", metavar="HOST:PORT", help="the gateway's admin listener (default: the configured one)"
-    )
-    add_state_flags(parser)
 
 
 async def run_receipt(args: argparse.Namespace) -> int:

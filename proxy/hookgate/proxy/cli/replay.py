@@ -7,40 +7,12 @@ from itertools import chain
 from pathlib import Path
 
 from hookgate.hooks.settings import SettingsSource, load_sources
-from hookgate.proxy.cli.terminal import add_quiet_flag, progress
+from hookgate.proxy.cli.terminal import progress
 from hookgate.proxy.errors import pluralize
 from hookgate.proxy.observe.usage import read_prices
 from hookgate.proxy.replay.recordings import RecordedEnd, RecordedStart, read_export
 from hookgate.proxy.replay.replaying import Replay, ReplayClock, replaying_engine
 from hookgate.proxy.replay.report import ReplayChange, ReplayReport
-
-
-def add_replay(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `hookgate replay`."""
-    parser.add_argument(
-        "--policy",
-        type=Path,
-        nargs="+",
-        action="extend",
-        required=True,
-        metavar="FILE",
-        help="settings files with the hooks to try, highest precedence first",
-    )
-    parser.add_argument(
-        "--prices",
-        type=Path,
-        metavar="FILE",
-        help="a price table, for limits on cost (default: the one that comes with hookgate)",
-    )
-    parser.add_argument("--json", action="store_true", help="print the report as JSON, for programs")
-    add_quiet_flag(parser)
-    parser.add_argument(
-        "export",
-        type=Path,
-        nargs="*",
-        metavar="AUDIT",
-        help="a file that `hookgate audit export` has written",
-    )
 
 
 def files_of(given: argparse.Namespace) -> tuple[list[Path], list[Path]]:

@@ -13,11 +13,6 @@ def run_shim(args: argparse.Namespace) -> int:
     return run_install(args, find_sources(read_config({}).config.hooks).state)
 
 
-def add_event(parser: argparse.ArgumentParser) -> None:
-    """Take all words: `hookgate event` parses its own arguments, because loading argparse takes too long."""
-    parser.add_argument("words", nargs=argparse.REMAINDER)
-
-
 def report_event(args: argparse.Namespace) -> int:
     """Report an event of an agent to the gateway."""
     return run_event(args.words)

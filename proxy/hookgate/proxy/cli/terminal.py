@@ -1,6 +1,5 @@
 """What commands print for people, and ask them: tables of text, progress, and a confirmation."""
 
-import argparse
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -19,11 +18,6 @@ def table_lines(rows: Sequence[Sequence[str]]) -> list[str]:
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Print a table of text with the names of its columns."""
     print(*table_lines([columns, *rows]), sep="\n")
-
-
-def add_quiet_flag(parser: argparse.ArgumentParser) -> None:
-    """Add the flag of commands that show their progress."""
-    parser.add_argument("--quiet", action="store_true", help="do not show progress on the terminal")
 
 
 @contextmanager

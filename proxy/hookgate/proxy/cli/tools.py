@@ -2,30 +2,15 @@
 
 import argparse
 import difflib
+import json
 from collections.abc import Mapping, Sequence
 
 from hookgate.hooks.policies.pins import Declaration, PinnedTool, Pins
-from hookgate.proxy.cli.flags import add_state_flags
 from hookgate.proxy.cli.terminal import confirm
 from hookgate.proxy.config import read_config
 from hookgate.proxy.config.reading import find_sources
 from hookgate.proxy.observe.logs import escape_controls
 from hookgate.proxy.store import Store
-
-
-def add_tools(parser: argparse.ArgumentParser) -> None:
-    """Add every command to `hookgate tools`."""
-    commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="tools_command")
-    add_state_flags(
-        commands.add_parser("list", help="list the tools that a policy has pinned, and their changes")
-    )
-    accept = commands.add_parser("accept", help="show changes to pinned declarations, and accept them")
-    add_state_flags(accept)
-    accept.add_argument("name", nargs="+")
-    accept.add_argument("--yes", action="store_true", help="do not ask for confirmation")
-    forget = commands.add_parser("forget", help="unpin tools: their next declarations count as the first")
-    add_state_flags(forget)
-    forget.add_argument("name", nargs="+")
 
 
 async def run_tools(args: argparse.Namespace) -> int:
@@ -35,16 +20,24 @@ async def run_tools(args: argparse.Namespace) -> int:
         pins = Pins(store.pins())
         match args.tools_command:
             case "list":
-                return await _list_tools(pins, "the database" if store.url() else str(state))
+                where = "the database" if store.url() else str(state)
+                return await _list_tools(pins, where, as_json=args.json)
             case "accept":
                 return await _accept_tools(pins, args.name, args.yes)
             case _:
                 return await _forget_tools(pins, args.name)
 
 
-async def _list_tools(pins: Pins, where: str) -> int:
+async def _list_tools(pins: Pins, where: str, *, as_json: bool) -> int:
     """Print every tool that the policy `tools` has pinned, and its changes that are not accepted."""
     tools = await pins.tools()
+    if as_json:
+        document = [
+            {"name": name, "accepted": _declarations(tool.accepted), "changed": _declarations(tool.changed)}
+            for name, tool in sorted(tools.items())
+        ]
+        print(json.dumps(document, indent=2, ensure_ascii=False))
+        return 0
     for name, tool in sorted(tools.items()):
         print(f"{name!r}: {'changed' if tool.changed else 'unchanged'}, first seen {tool.accepted[0].seen}")
         for changed in tool.changed:
@@ -52,6 +45,10 @@ async def _list_tools(pins: Pins, where: str) -> int:
     if not tools:
         print(f"No tool is pinned in {where}.")
     return 0
+
+
+def _declarations(declarations: Sequence[Declaration]) -> list[dict[str, str]]:
+    return [{"seen": each.seen, "declaration": each.text} for each in declarations]
 
 
 async def _accept_tools(pins: Pins, names: Sequence[str], yes: bool) -> int:

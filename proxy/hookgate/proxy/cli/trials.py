@@ -6,7 +6,7 @@ import logging
 import re
 import sys
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -366,34 +366,42 @@ class Diagnosis:
 
 async def diagnose(sources: Sources, prices: PriceTable | None) -> int:
     """Check every hook and print the findings. Returns 1 if there is a problem, else 0."""
-    findings, checked = await diagnose_hooks(sources, prices)
-    return print_diagnoses(findings, f"{pluralize(checked, 'hook')} checked")
+    hooks = read_configured_hooks(sources, partly=True)
+    findings = await print_diagnoses(diagnose_hooks(hooks, prices))
+    return print_summary(findings, pluralize(len(hooks.loaded.configuration.hooks()), "hook") + " checked")
 
 
-def print_diagnoses(findings: Sequence[Diagnosis], checked: str) -> int:
-    """Print the findings, and a summary that begins with `checked`. Returns 1 if any failed, else 0."""
-    for finding in findings:
-        print(f"{finding.level:4}  {finding.message}")
+async def print_diagnoses(findings: AsyncIterator[Diagnosis]) -> list[Diagnosis]:
+    """Print each finding once, as soon as it is known, and return them."""
+    printed: dict[Diagnosis, None] = {}  # several checks read the settings of hooks
+    async for finding in findings:
+        if finding not in printed:
+            printed[finding] = None
+            print(f"{finding.level:4}  {finding.message}", flush=True)
+    return [*printed]
+
+
+def print_summary(findings: Sequence[Diagnosis], checked: str) -> int:
+    """Print a line that begins with `checked`. Returns 1 if a finding is a failure, else 0."""
     bad = sum(finding.level == "FAIL" for finding in findings)
     print(f"{checked}, {pluralize(bad, 'problem')} found.")
     return 1 if bad else 0
 
 
-async def diagnose_hooks(sources: Sources, prices: PriceTable | None) -> tuple[list[Diagnosis], int]:
-    """Run every hook once on a sample event. Returns the findings, and the number of hooks."""
-    hooks = read_configured_hooks(sources, partly=True)
-    findings = [Diagnosis(str(problem)) for problem in (*hooks.loaded.problems, *hooks.loaded.ignored)]
-    findings += [
-        Diagnosis(str(warning), "FAIL" if warning.breaks_hook else "note")
-        for warning in hooks.loaded.warnings
-    ]
+async def diagnose_hooks(hooks: ConfiguredHooks, prices: PriceTable | None) -> AsyncIterator[Diagnosis]:
+    """Run every hook once on a sample event, and yield the findings."""
+    for problem in (*hooks.loaded.problems, *hooks.loaded.ignored):
+        yield Diagnosis(str(problem))
+    for warning in hooks.loaded.warnings:
+        yield Diagnosis(str(warning), "FAIL" if warning.breaks_hook else "note")
     configuration = hooks.loaded.configuration
     for groups in configuration.groups.values():
         for group in groups:
             for hook in group.hooks:
-                findings += await _examined(hook, _harmless(group, hook.event), hooks, prices)
-    findings += [Diagnosis(warning, "note") for warning in hook_warnings(configuration)]
-    return findings, len(configuration.hooks())
+                for finding in await _examined(hook, _harmless(group, hook.event), hooks, prices):
+                    yield finding
+    for text in hook_warnings(configuration):
+        yield Diagnosis(text, "note")
 
 
 def _harmless(group: Group, event: str) -> Event:

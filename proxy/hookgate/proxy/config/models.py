@@ -41,11 +41,9 @@ from hookgate.proxy.config.values import (
     WebOrigin,
     Window,
 )
+from hookgate.proxy.route_groups import Unhooked
 
 VERTEX_API = "https://aiplatform.googleapis.com"
-
-Unhooked = Literal["interactions", "openai", "live", "predict", "agents"]
-"""Routes whose answers are generated and that no hook can judge yet."""
 
 FileType = Literal[
     "application/pdf",
@@ -477,7 +475,7 @@ class NamedKey(Section):
     `"when": {"keys": …}`, in logs and in the audit. A key has either `sha256` or `file`."""
 
     sha256: Sha256 | None = None
-    """The SHA-256 of the key, 64 hex digits, as `hookgate key-hash` prints it."""
+    """The SHA-256 of the key, 64 hex digits, as `hookgate keys hash` prints it."""
 
     file: File | None = None
     """A file that contains only the key. It is read at startup."""
@@ -488,7 +486,7 @@ class NamedKey(Section):
     @model_validator(mode="after")
     def _is_one_key(self) -> Self:
         if (self.sha256 is None) == (self.file is None):
-            raise ValueError("needs exactly one of sha256 and file; `hookgate key-hash` prints a sha256")
+            raise ValueError("needs exactly one of sha256 and file; `hookgate keys hash` prints a sha256")
         return self
 
 

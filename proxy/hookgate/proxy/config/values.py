@@ -218,7 +218,7 @@ def key_name(text: str) -> str:
 
 def _sha256(text: str) -> str:
     if not re.fullmatch(_SHA256, text):
-        raise ValueError("must be the 64 hex digits that `hookgate key-hash` prints for the key")
+        raise ValueError("must be the 64 hex digits that `hookgate keys hash` prints for the key")
     return text.lower()
 
 

@@ -8,13 +8,8 @@ from pydantic import Field, model_validator
 
 from hookgate.hooks.policies.counters import LimitRule
 from hookgate.hooks.policies.options import Globs, Options, matches_name
-from hookgate.proxy.config.models import Unhooked
-from hookgate.proxy.routes.table import Route, RouteGroup
-
-ROUTE_GROUPS: tuple[RouteGroup, ...] = get_args(RouteGroup)
-
-DEFAULT_GROUPS: tuple[RouteGroup, ...] = ("generate", "embed", "models")
-"""The groups whose calls do not access what other keys have stored in the gateway's Google project."""
+from hookgate.proxy.route_groups import DEFAULT_GROUPS, ROUTE_GROUPS, RouteGroup, Unhooked
+from hookgate.proxy.routes.table import Route
 
 _UNCOUNTED = frozenset({"batches", "caches", *get_args(Unhooked)} - {"live"})
 """The groups whose tokens the gateway cannot count. It counts those of Live sessions that are judged."""

@@ -13,15 +13,14 @@ from urllib.parse import parse_qsl, unquote_plus
 
 from hookgate.hooks.agents import AGENT_DIALECTS
 from hookgate.hooks.settings import EVENTS
-from hookgate.proxy.config.models import Unhooked
 from hookgate.proxy.errors import ApiError, not_a_route, request_refused
+from hookgate.proxy.route_groups import RouteGroup, Unhooked
 from hookgate.translator import MODEL_NAME
 
 Api = Literal["gemini", "vertex", "code_assist"]
 Dialect = Literal["generate_content", "code_assist", "interactions", "chat", "responses"]
 RouteKind = Literal["judged", "forwarded", "live", "tunnel", "event", "receipt"]
 
-RouteGroup = Literal["generate", "embed", "models", "batches", "files", "caches", Unhooked]
 """The groups of routes that issued keys may call. Those of `routes.unhooked` come last."""
 
 _ID = r"[A-Za-z0-9][A-Za-z0-9._~-]{0,255}"

@@ -17,9 +17,7 @@ if TYPE_CHECKING:
     from hookgate.proxy.store.interactions import InteractionTable
     from hookgate.proxy.store.pins import SqlPins
 
-_NO_DRIVER = (
-    "store.url: PostgreSQL requires psycopg; in a checkout of hookgate, run: pip install '.[postgres]'"
-)
+_NO_DRIVER = "store.url: PostgreSQL requires psycopg; install hookgate with its extra postgres"
 
 
 class Store:

@@ -16,40 +16,6 @@ from hookgate.shim.command.edits import AGENTS, CommandAgent, InstallRecords, in
 from hookgate.shim.command.gateway import GatewayAddress, find_gateway
 
 
-def add_shim(parser: argparse.ArgumentParser) -> None:
-    """Add the subcommands of `hookgate shim`."""
-    commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="shim_command")
-    install = commands.add_parser(
-        "install", help="add hooks to an agent, which report its events to the gateway"
-    )
-    _add_agent(install)
-    install.add_argument(
-        "--gateway",
-        metavar="URL",
-        help="write this gateway's base URL into the hooks (default: HOOKGATE_URL)",
-    )
-    install.add_argument(
-        "--on-unreachable",
-        choices=("allow", "deny"),
-        default="allow",
-        help="what the hooks decide if the gateway is unreachable (default: allow)",
-    )
-    uninstall = commands.add_parser("uninstall", help="remove what `install` wrote")
-    _add_agent(uninstall)
-    commands.add_parser("status", help="show which agents report their events to the gateway")
-
-
-def _add_agent(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("agent", choices=tuple(AGENTS), metavar="AGENT", help=", ".join(AGENTS))
-    scope = parser.add_mutually_exclusive_group()
-    scope.add_argument("--user", action="store_true", help="use your own settings (default)")
-    scope.add_argument(
-        "--project", action="store_true", help="use the settings of the project in this folder"
-    )
-    parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
-    parser.add_argument("--dry-run", action="store_true", help="show the change without writing it")
-
-
 def run_install(args: argparse.Namespace, state: Path) -> int:
     """Run one subcommand and return the exit code. Raises ValueError (also SettingsError) or OSError."""
     if args.shim_command == "status":

@@ -32,17 +32,6 @@ _FROM_KERNEL = 0x80
 """SI_KERNEL: the sender is a terminal, which signals the whole process group."""
 
 
-_GATEWAY_HELP = "the gateway's base URL (default: HOOKGATE_URL, or http://127.0.0.1:8787)"
-
-
-def add_run(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `hookgate run`."""
-    parser.usage = "hookgate run [-h] [--gateway URL] [--session NAME] -- COMMAND ..."
-    parser.add_argument("--gateway", metavar="URL", help=_GATEWAY_HELP)
-    parser.add_argument("--session", metavar="NAME", help="the session's ID (default: a new one)")
-    parser.add_argument("command", nargs="+", metavar="COMMAND", help="the program and its arguments")
-
-
 def supervised(command: Sequence[str], environment: Mapping[str, str]) -> int:
     """Run a program until it ends and return its exit code, in the convention of shells.
 

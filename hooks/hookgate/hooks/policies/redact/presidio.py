@@ -134,9 +134,7 @@ def load_presidio(options: PresidioOptions) -> Find:
     try:  # imported by name, because it is optional
         engine = import_module("presidio_analyzer").AnalyzerEngine
     except ImportError:
-        raise ValueError(
-            "presidio: is not installed; in a checkout of hookgate, run: pip install '.[presidio]'"
-        ) from None
+        raise ValueError("presidio: is not installed; install hookgate with its extra presidio") from None
     try:
         analyzer = engine(nlp_engine=_language_model(options), supported_languages=[options.language])
     except (OSError, SystemExit, ValueError) as error:

@@ -91,6 +91,12 @@ WORD_HELP: Mapping[str, str] = {
 
 WORDS = tuple(WORD_HELP)
 
+GROUP_FIELDS = (
+    *("key", "owner", "team", "model", "asked", "agent", "outcome", "session"),
+    *("hook", "event", "found", "hour", "day"),
+)
+"""By what a report can be broken down."""
+
 MARKS = frozenset({"hook", "event", "failing", "found", "tool"})
 """The fields of which a call may have several names."""
 

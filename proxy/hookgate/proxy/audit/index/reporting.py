@@ -13,7 +13,7 @@ from sqlalchemy import ColumnElement, Connection, FromClause, Table, case, func,
 
 from hookgate.hooks.timestamps import utc_text
 from hookgate.proxy.audit.index.building import CallIndex, bucket_bound
-from hookgate.proxy.audit.index.query import NAMES, Names, Query
+from hookgate.proxy.audit.index.query import GROUP_FIELDS, NAMES, Names, Query
 from hookgate.proxy.audit.index.searching import FoundSession, Term, find_terms, range_conditions
 from hookgate.proxy.audit.index.times import DAY, HOUR, QUARTER
 from hookgate.proxy.observe.outcomes import GUARDED
@@ -28,12 +28,6 @@ from hookgate.proxy.store.models import (
     session_sums,
 )
 from hookgate.translator.fields import JsonObject
-
-GROUP_FIELDS = (
-    *("key", "owner", "team", "model", "asked", "agent", "outcome", "session"),
-    *("hook", "event", "found", "hour", "day"),
-)
-"""By what a report can be broken down."""
 
 _OUTCOMES = (*GUARDED, "failed")
 CALL_COLUMNS = ("calls", *_OUTCOMES, "edited", "input_tokens", "output_tokens", "cost")

@@ -1,1 +1,1 @@
-"""`hookgate agents`: the agents that are known, the settings of each, and whether its calls arrive."""
+"""`hookgate agents ...`: the agents that are known, the settings of each, and whether its calls arrive."""

@@ -1,8 +1,7 @@
-"""`hookgate agents`: prints the settings of agents, and waits for their calls."""
+"""`hookgate agents ...`: lists agents, prints the settings of agents, and waits for their calls."""
 
 import argparse
 import asyncio
-import math
 import os
 import re
 import shlex
@@ -13,7 +12,6 @@ from pathlib import Path
 
 from hookgate.proxy.admin.access import admin_token_source, find_token
 from hookgate.proxy.cli.agents.known import AGENTS, Agent, find_agent
-from hookgate.proxy.cli.flags import add_state_flags
 from hookgate.proxy.cli.receipts import admin_address, ask_admin
 from hookgate.proxy.cli.tables import outcome_lines
 from hookgate.proxy.config import Config, read_config
@@ -36,69 +34,29 @@ _EXCEPT = {"elsewhere": ", except on this machine"}
 _WILDCARDS = ("0.0.0.0", "::")  # noqa: S104  # only compared
 
 
-def add_agents(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `hookgate agents`."""
-    parser.add_argument("name", nargs="?", metavar="NAME", help="an agent; without it, all are listed")
-    parser.add_argument(
-        "--gateway",
-        metavar="URL",
-        help="the gateway's base URL, as agents reach it (default: HOOKGATE_URL, or as configured)",
-    )
-    parser.add_argument(
-        "--write",
-        type=Path,
-        metavar="FILE",
-        help="write the settings for device management to a new file, with the key from standard input",
-    )
-    parser.add_argument(
-        "--check", action="store_true", help="wait for a call from this agent, and print its outcome"
-    )
-    parser.add_argument(
-        "--timeout",
-        type=_seconds,
-        default=60.0,
-        metavar="SECONDS",
-        help="how long --check waits (default: 60)",
-    )
-    parser.add_argument(
-        "--admin", metavar="HOST:PORT", help="the gateway's admin listener (default: the configured one)"
-    )
-    add_state_flags(parser)
-
-
-def _seconds(text: str) -> float:
-    seconds = float(text)
-    if not 0 < seconds < math.inf:
-        raise argparse.ArgumentTypeError("must be a positive number of seconds")
-    return seconds
-
-
 async def run_agents(args: argparse.Namespace) -> int:
     """List agents, print one's settings, or wait for its calls.
 
     Returns 1 if no call of the agent arrived, or if it was refused, else 0. Raises ValueError, whose message
     contains a remedy.
     """
-    if args.name is None:
-        for flag in ("--check", "--write"):
-            if getattr(args, flag[2:]):
-                raise ValueError(f"{flag} needs the name of an agent; `hookgate agents` lists them")
+    if args.agents_command == "list":
         for line in _listed():
             print(line)
         return 0
     agent = find_agent(args.name)
     config = read_config(vars(args)).config
     url = _gateway_url(args.gateway, config)
+    if args.agents_command == "check":
+        address = admin_address(args.admin, config.admin)
+        token = admin_token_source(config.admin) or find_token(state_folder(config.hooks), address)
+        return await _Check(agent, url, address, token).run(args.timeout)
     if args.write is not None:
         _write_managed_settings(agent, url, args.write)
         return 0
-    if not args.check:
-        for line in agent_settings(agent, url, config):
-            print(line)
-        return 0
-    address = admin_address(args.admin, config.admin)
-    token = admin_token_source(config.admin) or find_token(state_folder(config.hooks), address)
-    return await _Check(agent, url, address, token).run(args.timeout)
+    for line in agent_settings(agent, url, config):
+        print(line)
+    return 0
 
 
 def _listed() -> Iterator[str]:
@@ -106,7 +64,7 @@ def _listed() -> Iterator[str]:
     for agent in AGENTS:
         yield f"{agent.name.ljust(width)}  {_plain(agent.title)}. {agent.tested}"
     yield ""
-    yield "`hookgate agents NAME` prints the settings of one; with --check, it waits for a call of it."
+    yield "`hookgate agents show NAME` prints its settings; `hookgate agents check NAME` waits for its calls."
 
 
 def _plain(markdown: str) -> str:
@@ -159,7 +117,7 @@ def agent_settings(agent: Agent, url: str, config: Config) -> Iterator[str]:
     if is_loopback(host):
         yield "This address works on this machine only; for others, set --gateway URL."
     yield from agent.notes
-    yield f"To see whether its calls arrive: hookgate agents {agent.name} --check"
+    yield f"To see whether its calls arrive: hookgate agents check {agent.name}"
 
 
 def _write_managed_settings(agent: Agent, url: str, file: Path) -> None:
@@ -175,7 +133,7 @@ def _write_managed_settings(agent: Agent, url: str, file: Path) -> None:
         )
     key = sys.stdin.readline().strip()
     if not _KEY.fullmatch(key):
-        raise ValueError("--write needs a key on standard input, such as from `hookgate keys create`")
+        raise ValueError("--write needs a key on stdin, such as from `hookgate keys create`")
     try:
         descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except OSError as error:
@@ -257,7 +215,7 @@ class _Check:
                 print("\n    ".join([title, *lines]))
         if others or refused:
             return
-        print(f"Nothing arrived. `hookgate agents {self.agent.name}` prints the settings. Check that")
+        print(f"Nothing arrived. `hookgate agents show {self.agent.name}` prints the settings. Check that")
         if self.agent.environment:
             print(f"- the shell that starts it exports {', '.join(self.agent.environment)};")
         for path in self.agent.files:

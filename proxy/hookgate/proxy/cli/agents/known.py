@@ -261,7 +261,7 @@ AGENTS = (
             "read it, so issue a key for each machine.",
             "The names in it are those of a published setup for another gateway. Compare them with Google's "
             'page "Configure an enterprise gateway for Google Antigravity" before you roll it out.',
-            "With --write FILE, this command writes it, with the key from standard input.",
+            "With --write FILE, this command writes it, with the key from stdin.",
         ),
         managed_file=_AGY_MANAGED,
         apis=("gemini", "vertex"),

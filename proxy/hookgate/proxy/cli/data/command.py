@@ -12,38 +12,12 @@ from hookgate.proxy.audit.changes import operator_name, own_chain, record_own_ch
 from hookgate.proxy.audit.journal import FOLDER
 from hookgate.proxy.audit.ledger import Ledger
 from hookgate.proxy.cli.data.stored import DataSubject, ErasableContents, Kind, PersonalData
-from hookgate.proxy.cli.flags import add_state_flags
-from hookgate.proxy.cli.terminal import add_quiet_flag, confirm, print_table
+from hookgate.proxy.cli.terminal import confirm, print_table
 from hookgate.proxy.config import read_config
 from hookgate.proxy.config.reading import find_sources
 from hookgate.proxy.errors import pluralize
 from hookgate.proxy.store import Store, StoreError
 from hookgate.proxy.store.database import FAILURES, reason
-
-
-def add_data(parser: argparse.ArgumentParser) -> None:
-    """Add every command to `hookgate data`."""
-    commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="data_command")
-    find = commands.add_parser("find", help="show how much is stored about a person")
-    export = commands.add_parser("export", help="write what is stored about a person as lines of JSON")
-    erase = commands.add_parser("erase", help="erase what is stored about a person, and record that")
-    for command in (find, export, erase):
-        command.add_argument(
-            "--person",
-            required=True,
-            metavar="NAME",
-            help="the name of a key, which is the owner of issued keys, or the ID of one of these",
-        )
-    erase.add_argument("--dry-run", action="store_true", help="only show what would be erased")
-    erase.add_argument("--yes", action="store_true", help="do not ask for confirmation")
-    erase.add_argument(
-        "--by", metavar="NAME", help="who erases it, as recorded in the audit (default: USER@HOST)"
-    )
-    for command in (find, erase):
-        command.add_argument("--json", action="store_true", help="print JSON, for programs")
-    for command in (find, export, erase):
-        add_quiet_flag(command)
-        add_state_flags(command)
 
 
 async def run_data(args: argparse.Namespace) -> int:

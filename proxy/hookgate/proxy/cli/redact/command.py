@@ -14,7 +14,6 @@ from hookgate.hooks.policies.redact.policy import Replacer
 from hookgate.hooks.policies.redact.rules import read_rules
 from hookgate.hooks.policies.secret_key import key_in
 from hookgate.hooks.settings import BuiltinConfig, Hook
-from hookgate.proxy.cli.flags import add_hook_flags
 from hookgate.proxy.cli.redact.allowing import allow
 from hookgate.proxy.cli.redact.report import as_json, as_line, as_sarif
 from hookgate.proxy.cli.redact.scanning import FileScanner, FoundSecret, SkippedFile, files_below
@@ -28,36 +27,6 @@ _FOUND, _TROUBLE = 1, 2
 _DEFAULT = "default options"
 
 
-def add_redact(parser: argparse.ArgumentParser) -> None:
-    """Add every command to `hookgate redact`."""
-    commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="redact_command")
-    rules = commands.add_parser(
-        "rules", help="list what is found, from where it comes, and rules that are not used"
-    )
-    rules.add_argument("--json", action="store_true", help="print JSON, for programs")
-    scan = commands.add_parser(
-        "scan", help="find what would be replaced in files; exit code 1 if there is something, 2 for trouble"
-    )
-    scan.add_argument("path", nargs="+", help="files and folders; '-' is stdin")
-    scan.add_argument("--format", choices=("text", "json", "sarif"), default="text")
-    allowed = commands.add_parser("allow", help="let a finding stay that is no secret, in the settings")
-    allowed.add_argument(
-        "hash", metavar="HASH", help="the finding's hash, as a receipt shows it: HG_EMAIL_9c1f04d2ab7e5a10"
-    )
-    allowed.add_argument("--name", help="only for the hooks with this name")
-    add_hook_flags(allowed)
-    for command in (rules, scan):
-        add_hook_flags(command)
-        command.add_argument(
-            "--rules",
-            dest="rule_files",
-            action="append",
-            default=[],
-            metavar="FILE",
-            help="a file with further rules, in the format of gitleaks; may be repeated",
-        )
-
-
 def run_redact(args: argparse.Namespace) -> int:
     """Run the command. Returns its exit code. Raises ValueError for wrong settings and rules."""
     if args.redact_command == "rules":
@@ -66,7 +35,7 @@ def run_redact(args: argparse.Namespace) -> int:
         return allow(list(_redacting(_read_hooks(args))), args.hash, args.name)
     try:
         state = state_folder(read_config(vars(args)).config.hooks)
-        return _scan(_configured(args)[0], args.path, args.format, state)
+        return _scan(_configured(args)[0], args, state)
     except (ValueError, OSError) as error:
         print(f"hookgate: {escape_controls(str(error))}", file=sys.stderr)
         return _TROUBLE
@@ -152,8 +121,9 @@ def _rows(options: RedactOptions) -> Iterator[_Row]:
             yield _Row("-", "rules", f"{rule.source}: {rule.table.id}", scanned)
 
 
-def _scan(configured: _Configured, paths: list[str], form: str, state: Path) -> int:
+def _scan(configured: _Configured, args: argparse.Namespace, state: Path) -> int:
     """Print what is found in files. Returns the exit code. Raises ValueError if a path does not exist."""
+    paths: list[str] = args.path
     if missing := next((path for path in paths if path != "-" and not Path(path).exists()), None):
         raise ValueError(f"{missing}: does not exist; check the path")
     key = key_in(state) if configured.options.allow else b""  # findings that stay are known by their hashes
@@ -169,11 +139,11 @@ def _scan(configured: _Configured, paths: list[str], form: str, state: Path) -> 
                     skipped.append(found)
                     continue
                 findings.append(found)
-                if form == "text":
+                if not (args.json or args.sarif):
                     print(as_line(found))
-    if form == "json":
+    if args.json:
         print(as_json(findings, skipped, files))
-    elif form == "sarif":
+    elif args.sarif:
         print(as_sarif(findings, skipped))
     for each in skipped:
         print(f"{escape_controls(each.file, keep_lines=False)}: not read: {each.reason}", file=sys.stderr)

@@ -66,9 +66,7 @@ def countries_with_plans() -> Collection[str]:
     try:
         regions: Collection[str] = import_module("phonenumbers").SUPPORTED_REGIONS
     except ImportError:
-        raise ValueError(
-            "phonenumbers is not installed; in a checkout of hookgate, run: pip install '.[phones]'"
-        ) from None
+        raise ValueError("phonenumbers is not installed; install hookgate with its extra phones") from None
     return regions
 
 

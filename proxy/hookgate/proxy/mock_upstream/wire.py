@@ -1,4 +1,4 @@
-"""The answers of the embedded upstream on the wire, the records of requests, and the uploaded files."""
+"""The answers of the mock upstream on the wire, the records of requests, and the uploaded files."""
 
 import asyncio
 import secrets
@@ -10,8 +10,8 @@ import orjson
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from hookgate.proxy.embedded.requests import EmbeddedApiError, Json
-from hookgate.proxy.embedded.script import Pace
+from hookgate.proxy.mock_upstream.requests import EmbeddedApiError, Json
+from hookgate.proxy.mock_upstream.script import Pace
 from hookgate.translator.strictjson import encode_answer
 
 _JSON = "application/json; charset=UTF-8"

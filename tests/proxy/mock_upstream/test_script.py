@@ -7,8 +7,8 @@ import orjson
 import pytest
 from support.places import DOCS
 
-from hookgate.proxy.embedded import Script, ScriptError, load_script
-from hookgate.proxy.embedded.script import Player, ScriptedAnswer, ScriptScene
+from hookgate.proxy.mock_upstream import Script, ScriptError, load_script
+from hookgate.proxy.mock_upstream.script import Player, ScriptedAnswer, ScriptScene
 
 
 def player(*rules: dict[str, Any]) -> Player:
@@ -115,7 +115,7 @@ def test_a_script_file_is_loaded(tmp_path: Path) -> None:
 
 
 def test_the_example_in_the_manual_is_a_script(tmp_path: Path) -> None:
-    manual = (DOCS / "embedded-upstream.md").read_text()
+    manual = (DOCS / "mock-upstream.md").read_text()
     path = tmp_path / "example.json"
     path.write_text(manual.partition("```json\n")[2].partition("```")[0])
     given = {kind for rule in load_script(path).rules for kind in rule.answer.model_fields_set}
@@ -172,7 +172,7 @@ def test_a_mistake_is_named_with_its_place_and_remedy(
     message = mistake(tmp_path, orjson.dumps({"rules": [good, rule]}))
     assert message.startswith(f"{place}: ")
     assert problem in message
-    assert "The embedded upstream" in message
+    assert "The mock upstream" in message
 
 
 def test_a_script_that_is_not_an_object_is_a_mistake(tmp_path: Path) -> None:

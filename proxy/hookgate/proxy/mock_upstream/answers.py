@@ -1,4 +1,4 @@
-"""The answers of the embedded upstream: converts the body of a generative request to response chunks.
+"""The answers of the mock upstream: converts the body of a generative request to response chunks.
 
 There is no I/O, clock or randomness here: the same body gets the same chunks, byte for byte. Shapes are those
 of the Gemini API's REST JSON. Requests may mix camelCase and snake_case, as real clients do; the answers are
@@ -14,8 +14,8 @@ from typing import Any
 
 import orjson
 
-from hookgate.proxy.embedded.requests import Json, calling_config, declared_functions
-from hookgate.proxy.embedded.script import Part, ScriptedAnswer, ScriptScene
+from hookgate.proxy.mock_upstream.requests import Json, calling_config, declared_functions
+from hookgate.proxy.mock_upstream.script import Part, ScriptedAnswer, ScriptScene
 
 _EXAMPLES = {"STRING": "example", "NUMBER": 1, "INTEGER": 1, "BOOLEAN": True, "NULL": None}
 _MAX_SCHEMA_DEPTH = 10  # a schema that requires itself has no finite instance

@@ -1,4 +1,4 @@
-"""Chat completions of the embedded upstream: answers as those of generateContent, in OpenAI's form.
+"""Chat completions of the mock upstream: answers as those of generateContent, in OpenAI's form.
 
 It is written from the API's documentation, independently of the translator, which the tests check against it.
 """
@@ -9,8 +9,8 @@ from typing import Any
 
 import orjson
 
-from hookgate.proxy.embedded.answers import ModelCall, embedding
-from hookgate.proxy.embedded.requests import EmbeddedApiError, Json
+from hookgate.proxy.mock_upstream.answers import ModelCall, embedding
+from hookgate.proxy.mock_upstream.requests import EmbeddedApiError, Json
 from hookgate.translator.strictjson import encode_answer
 
 _MODES = {"auto": "AUTO", "none": "NONE", "required": "ANY"}

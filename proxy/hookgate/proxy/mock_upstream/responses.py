@@ -1,4 +1,4 @@
-"""The Responses API of the embedded upstream: answers as those of generateContent, in the form of items.
+"""The Responses API of the mock upstream: answers as those of generateContent, in the form of items.
 
 It is written from the API's documentation, independently of the translator, which the tests check against it.
 """
@@ -7,8 +7,8 @@ from typing import Any
 
 import orjson
 
-from hookgate.proxy.embedded.answers import ModelCall
-from hookgate.proxy.embedded.requests import EmbeddedApiError, Json
+from hookgate.proxy.mock_upstream.answers import ModelCall
+from hookgate.proxy.mock_upstream.requests import EmbeddedApiError, Json
 from hookgate.translator.strictjson import encode_answer
 
 _MODES = {"auto": "AUTO", "none": "NONE", "required": "ANY"}

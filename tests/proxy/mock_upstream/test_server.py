@@ -1,4 +1,4 @@
-"""The embedded upstream over HTTP: exact bytes, routes, delays, and recorded requests."""
+"""The mock upstream over HTTP: exact bytes, routes, delays, and recorded requests."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -11,7 +11,7 @@ import pytest
 from aiohttp.test_utils import TestClient, TestServer
 from support.wire import prompt
 
-from hookgate.proxy.embedded import RECORDED, RecordedRequest, Script, make_app
+from hookgate.proxy.mock_upstream import RECORDED, RecordedRequest, Script, make_app
 
 Start = Callable[..., Awaitable[TestClient[Any, Any]]]
 

@@ -1,4 +1,4 @@
-"""The routes of the embedded upstream: the Gemini API, Vertex and Code Assist, with the same answers."""
+"""The routes of the mock upstream: the Gemini API, Vertex and Code Assist, with the same answers."""
 
 import asyncio
 import re
@@ -9,25 +9,26 @@ from dataclasses import dataclass, replace
 
 from aiohttp import web
 
-from hookgate.proxy.embedded import answers, requests
-from hookgate.proxy.embedded.answers import ModelCall
-from hookgate.proxy.embedded.chat import chat_answer, chat_stream, openai_embeddings, read_chat
-from hookgate.proxy.embedded.interactions import (
+from hookgate.proxy.errors import describe_os_error
+from hookgate.proxy.mock_upstream import answers, requests
+from hookgate.proxy.mock_upstream.answers import ModelCall
+from hookgate.proxy.mock_upstream.chat import chat_answer, chat_stream, openai_embeddings, read_chat
+from hookgate.proxy.mock_upstream.interactions import (
     interaction_answer,
     interaction_begun,
     interaction_stream,
     read_interaction,
 )
-from hookgate.proxy.embedded.requests import (
+from hookgate.proxy.mock_upstream.requests import (
     EmbeddedApiError,
     Json,
     canonical_request,
     check_parts,
     validated_request,
 )
-from hookgate.proxy.embedded.responses import read_response_request, response_answer, response_stream
-from hookgate.proxy.embedded.script import Pace, Player, Script
-from hookgate.proxy.embedded.wire import (
+from hookgate.proxy.mock_upstream.responses import read_response_request, response_answer, response_stream
+from hookgate.proxy.mock_upstream.script import Pace, Player, Script
+from hookgate.proxy.mock_upstream.wire import (
     RECORDED,
     Files,
     RecordedRequest,
@@ -41,7 +42,6 @@ from hookgate.proxy.embedded.wire import (
     stream,
     stream_events,
 )
-from hookgate.proxy.errors import describe_os_error
 
 _MODELS = ("gemini-3.1-pro-preview", "gemini-3.8-flash", "gemini-3.5-flash-lite", "gemini-embedding-001")
 _METHODS = ("generateContent", "streamGenerateContent", "countTokens", "embedContent", "batchEmbedContents")
@@ -69,7 +69,7 @@ _MAX_INTERACTIONS = 1000
 
 
 def make_app(script: Script | None = None) -> web.Application:
-    """Return the app of the embedded upstream. `app[RECORDED]` has the last 1000 requests, the oldest first.
+    """Return the app of the mock upstream. `app[RECORDED]` has the last 1000 requests, the oldest first.
 
     Run it with handler_cancellation=True, so that it notices when clients disconnect.
     """
@@ -149,7 +149,7 @@ def _described(model: str) -> Json:
         "name": f"models/{model}",
         "version": "embedded",
         "displayName": model,
-        "description": "The embedded upstream: a deterministic stand-in, not a model.",
+        "description": "The mock upstream: deterministic, not a model.",
         "inputTokenLimit": 1048576,
         "outputTokenLimit": 65536,
         "supportedGenerationMethods": list(_METHODS),
@@ -356,8 +356,8 @@ async def _delete_interaction(request: web.Request) -> web.StreamResponse:
 
 
 @dataclass(frozen=True, slots=True)
-class EmbeddedUpstream:
-    """A running embedded upstream: its URL, and the requests that it received."""
+class MockUpstream:
+    """A running mock upstream: its URL, and the requests that it received."""
 
     url: str
     recorded: deque[RecordedRequest]
@@ -373,16 +373,16 @@ async def _listen(site: web.TCPSite, address: str) -> None:
 
 
 @asynccontextmanager
-async def run_embedded(
+async def run_mock_upstream(
     script: Script | None = None, host: str = "127.0.0.1", port: int = 0
-) -> AsyncIterator[EmbeddedUpstream]:
-    """Serve the embedded upstream while the block runs. Port 0 selects a free port. Raises OSError."""
+) -> AsyncIterator[MockUpstream]:
+    """Serve the mock upstream while the block runs. Port 0 selects a free port. Raises OSError."""
     app = make_app(script)
     runner = web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=1.0)
     await runner.setup()
     try:
         await _listen(web.TCPSite(runner, host, port), f"{host}:{port}")
         bound_host, bound_port = runner.addresses[0][:2]
-        yield EmbeddedUpstream(f"http://{bound_host}:{bound_port}", app[RECORDED])
+        yield MockUpstream(f"http://{bound_host}:{bound_port}", app[RECORDED])
     finally:
         await runner.cleanup()

@@ -1,4 +1,4 @@
-"""The embedded upstream as Vertex AI and Code Assist: the same answers, at their paths."""
+"""The mock upstream as Vertex AI and Code Assist: the same answers, at their paths."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -8,7 +8,7 @@ import pytest
 from aiohttp.test_utils import TestClient, TestServer
 from support.wire import prompt
 
-from hookgate.proxy.embedded import Script, make_app
+from hookgate.proxy.mock_upstream import Script, make_app
 
 KEY = {"x-goog-api-key": "test"}
 GEMINI = "/v1beta/models/some-model"

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from support.conversation import user_turn
 
-from hookgate.proxy.embedded.answers import ModelCall, embedding, respond
-from hookgate.proxy.embedded.requests import canonical_request
-from hookgate.proxy.embedded.script import ScriptedAnswer
+from hookgate.proxy.mock_upstream.answers import ModelCall, embedding, respond
+from hookgate.proxy.mock_upstream.requests import canonical_request
+from hookgate.proxy.mock_upstream.script import ScriptedAnswer
 
 WEATHER = {
     "name": "get_weather",

@@ -1,4 +1,4 @@
-"""The script of the embedded upstream: typed rules that determine the answer, or the error, for a request.
+"""The script of the mock upstream: typed rules that determine the answer, or the error, for a request.
 
 This module does not depend on a server: it reads a script, and picks the rule for a described request.
 """
@@ -25,7 +25,7 @@ _NOT_JSON = (
     "rules[%d] of the script answers a call that requires JSON with other text, so the client may ask again "
     'and again; to leave such calls to the default answers, write "json": false in its "when"'
 )
-_MANUAL = 'The format is on the page "The embedded upstream" of the documentation.'
+_MANUAL = 'The format is on the page "The mock upstream" of the documentation.'
 
 
 class ScriptError(ValueError):

@@ -1,4 +1,4 @@
-"""The embedded upstream refuses what the real API refuses, so that mistakes of a gateway are noticed."""
+"""The mock upstream refuses what the real API refuses, so that mistakes of a gateway are noticed."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
-from hookgate.proxy.embedded import make_app
+from hookgate.proxy.mock_upstream import make_app
 
 PATH = "/v1beta/models/gemini-2.5-flash:generateContent"
 KEY = {"x-goog-api-key": "test"}
