@@ -46,12 +46,10 @@ def generated_call(told: str, size: int) -> bytes:
 
 
 def generated_arguments(answer: Answer) -> Json:
-    texts: dict[str, str] = {}
-    for event in answer.events:
-        for part in event["candidates"][0]["content"]["parts"]:
-            for each in part["functionCall"].get("partialArgs", ()):
-                texts[each["jsonPath"]] = texts.get(each["jsonPath"], "") + each["stringValue"]
-    return {"file": {"text": texts["$.file.text"]}, "list": [texts["$.list[0]"]]}
+    told = (part for event in answer.events for part in event["candidates"][0]["content"]["parts"])
+    [found] = [part["functionCall"]["args"] for part in told if "functionCall" in part]
+    arguments: Json = found
+    return arguments
 
 
 def arguments_of(told: str) -> str:

@@ -676,9 +676,6 @@ async def test_a_session_that_may_not_start_never_does() -> None:
     [
         pytest.param([function_call("sh", command="rm")], id="whole"),
         pytest.param(
-            [{"functionCall": {"name": "sh", "partialArgs": [{"stringValue": "rm"}]}}], id="partial"
-        ),
-        pytest.param(
             [
                 {"function_call": {"name": "sh", "will_continue": True}},
                 {
@@ -766,19 +763,27 @@ async def test_a_call_that_is_cut_off_does_not_reach_the_agent() -> None:
     assert len(upstream.heard) == 1
 
 
-async def test_arguments_in_pieces_of_a_tool_that_no_hook_selects_pass_unchanged() -> None:
-    begun = {"functionCall": {"name": "read", "partialArgs": [{"stringValue": "a"}], "willContinue": True}}
-    rest = {"functionCall": {"partialArgs": [{"stringValue": ".txt"}]}}
-    refused = {"functionCall": {"name": "sh", "partialArgs": [{"stringValue": "rm"}]}}
-    events = [{"candidates": [{"content": {"parts": [part]}}]} for part in (begun, rest, refused)]
+async def test_a_call_in_pieces_of_a_tool_that_no_hook_selects_arrives_whole() -> None:
+    pieces = [{"partialArgs": [{"jsonPath": "$.file", "stringValue": text}]} for text in ("a", ".txt")]
+    begun, rest = {"name": "read", **pieces[0], "willContinue": True}, pieces[1]
     hooks = {"BeforeTool": [{**listens([]), "when": {"tools": "sh"}}]}
+    answer = await answered_in_pieces(hooks, begun, rest)
+    calls = [part["functionCall"] for part in parts(answer) if "functionCall" in part]
+    assert calls == [{"name": "read", "args": {"file": "a.txt"}}]
+
+
+async def test_a_call_in_pieces_that_cannot_be_put_together_is_refused() -> None:
+    call = {"name": "sh", "partialArgs": [{"stringValue": "rm"}]}
+    answer = await answered_in_pieces({"BeforeTool": [listens([])]}, call)
+    assert (answer.status, b'"rm"' in answer.body) == (502, False)
+
+
+async def answered_in_pieces(hooks: Json, *pieces: Json) -> Answer:
+    """What the client gets of a stream whose events have a function call each."""
+    events = [{"candidates": [{"content": {"parts": [{"functionCall": piece}]}}]} for piece in pieces]
     body = STREAM_HEAD + b"".join(sse(*events))
     async with peer(body) as upstream, gateway_before(upstream.url, hooks) as url:
-        answer = await post(url, SSE, {"contents": [user_turn("go")]}, SESSION)
-    [*passed, last] = parts(answer)
-    assert passed == [begun, rest]
-    assert "in pieces" in last["text"]
-    assert len(upstream.heard) == 1
+        return await post(url, SSE, {"contents": [user_turn("go")]}, SESSION)
 
 
 @pytest.mark.parametrize("believed", [True, False])

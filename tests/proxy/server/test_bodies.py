@@ -300,7 +300,7 @@ async def test_small_bodies_do_not_wait_while_large_ones_do() -> None:
             await wire.write(request_bytes("POST", UNARY, b"", {"Content-Length": str(len(LARGE))}))
             await wire.write(LARGE[:-1])
             await until(lambda: len(requests) > number)  # noqa: B023  # at once
-        await until(lambda: requests[0].body_worker.memory.is_waited_for)
+        await until(lambda: requests[0].body_worker.memory._waiting)
         for coding, body in (("identity", TEXT), ("gzip", ZIPPED)):
             assert (await post(url, UNARY, body, {"Content-Encoding": coding})).status == 200
 
@@ -316,7 +316,7 @@ async def test_what_becomes_large_when_it_is_parsed_waits_for_memory_first() -> 
                 await wire.write(LARGE[:-1])
                 await until(lambda: len(requests) > number and requests[number].memory_lease.size)  # noqa: B023  # at once
             await small.post(UNARY, body)
-            await until(lambda: requests[0].body_worker.memory.is_waited_for)
+            await until(lambda: requests[0].body_worker.memory._waiting)
             assert requests[2].memory_lease.size == len(body)
         assert (await small.answer()).status == 200
 

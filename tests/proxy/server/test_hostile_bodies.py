@@ -243,7 +243,7 @@ async def test_bodies_that_wait_keep_what_they_have_and_go_on_one_after_another(
         assert memory.reserved <= 100 + 80
         leases[number].release()
         await asyncio.sleep(0)
-    assert (memory.reserved, memory.is_waited_for) == (0, False)
+    assert (memory.reserved, memory._waiting) == (0, {})
 
 
 async def test_the_body_that_may_exceed_the_limit_does_not_wait_behind_others_of_its_caller() -> None:
@@ -308,7 +308,7 @@ async def test_a_body_that_finds_no_room_is_refused_and_keeps_what_it_had_until_
     with pytest.raises(ApiError) as refused:
         await lease.reserve(10)
     assert (refused.value.code, refused.value.reason) == (403, "BODIES_BUSY")
-    assert (memory.reserved, memory.is_waited_for, lease.size) == (110, False, 0)
+    assert (memory.reserved, memory._waiting, lease.size) == (110, {}, 0)
 
 
 async def test_one_body_larger_than_the_memory_for_all_is_accepted_alone() -> None:
@@ -325,7 +325,7 @@ async def test_a_client_that_leaves_waits_no_longer() -> None:
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     first.release()
-    assert (memory.reserved, memory.is_waited_for) == (10, False)
+    assert (memory.reserved, memory._waiting) == (10, {})
 
 
 async def test_a_body_that_gives_up_makes_room_for_those_behind_it() -> None:
@@ -335,11 +335,11 @@ async def test_a_body_that_gives_up_makes_room_for_those_behind_it() -> None:
     large = await begun(reserved(memory, 60, "c"))
     behind = await begun(reserved(memory, 10, "d"))
     exceeding.resize(30)
-    assert (large.done(), behind.done(), memory.is_waited_for) == (False, False, True)
+    assert (large.done(), behind.done(), bool(memory._waiting)) == (False, False, True)
     large.cancel()
     await behind
     assert large.cancelled()
-    assert memory.is_waited_for is False
+    assert not memory._waiting
 
 
 async def test_room_that_came_just_when_its_client_left_is_free_once_the_call_has_ended() -> None:
@@ -353,7 +353,7 @@ async def test_room_that_came_just_when_its_client_left_is_free_once_the_call_ha
     await asyncio.gather(leaving, return_exceptions=True)
     leaver.release()
     await waiting
-    assert (memory.reserved, memory.is_waited_for) == (100, False)
+    assert (memory.reserved, memory._waiting) == (100, {})
 
 
 async def test_memory_is_given_back_at_once_and_what_it_has_become_is_not_waited_for() -> None:

@@ -225,6 +225,8 @@ def test_a_country_that_is_not_known_is_reported(options: Json, expected: str) -
 def test_without_the_package_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "phonenumbers", None)
     numbering_plans.countries_with_plans.cache_clear()
-    with pytest.raises(ValueError, match=r"phones: phonenumbers is not installed.*'\.\[phones\]'"):
+    with pytest.raises(
+        ValueError, match="phones: phonenumbers is not installed; install hookgate with its extra phones"
+    ):
         make_policy(redact_policy, {"phones": ["DE"]})
     numbering_plans.countries_with_plans.cache_clear()
