@@ -247,6 +247,7 @@ SECRETS: list[Json] = [
     {"upstream": {"proxy": "http://user:password@proxy.example:3128"}},
     {"store": {"url": "postgresql://user:password@database/hookgate"}},
     {"sign_in": {"client_secret": "of-the-panel"}},
+    {"approvals": {"secret": "whsec_b2YtdGhlLWxpbmtzLW9mLWFwcHJvdmFscw=="}},
     {"credentials": {"main": {"api": "gemini", "key": "AIza-canary-of-the-gateway"}}},
 ]
 

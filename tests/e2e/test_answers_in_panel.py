@@ -38,10 +38,10 @@ async def count_rows_of_answer(page: Page, command: str) -> int:
         await follow(page, page.get_by_role("link", name="Calls", exact=True))
         await find(page, query)
         return await rows.count()
-    await follow(page, page.get_by_role("link", name=_VIEWS[flags["by"]], exact=True))
-    if "hook" in flags["by"]:
+    await follow(page, page.get_by_role("link", name=_VIEWS[flags["group_by"]], exact=True))
+    if "hook" in flags["group_by"]:
         await follow(page, page.get_by_role("link", name="What hooks did"))
-    title = flags["by"].replace(",", ", ").replace("asked", "asked model").capitalize()
+    title = flags["group_by"].replace(",", ", ").replace("asked", "asked model").capitalize()
     await follow(page, page.get_by_role("navigation", name="By").get_by_role("link", name=title, exact=True))
     await find(page, query)
     return await rows.count()
