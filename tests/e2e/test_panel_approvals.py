@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, expect
-from support.gateway.approving import asked, now
+from support.gateway.approving import asked_call, now
 from support.gateway.browser import Scheme, browsing, go, running_browser, violations
 from support.gateway.panel import panel_gateway
 from support.operating.receivers import SECRET
@@ -33,7 +33,7 @@ async def browser() -> AsyncIterator[Browser]:
 
 def request_in(folder: Path, text: str) -> ApprovalRequest:
     with closing(ApprovalTable(open_approvals(None, folder / "state"))) as table:
-        made = table.ask(asked(to=EVIL, body=text), now(), 3_600_000, 1).request
+        made = table.ask(asked_call(to=EVIL, body=text), now(), 3_600_000, 1).request
     assert made
     return made
 

@@ -53,18 +53,18 @@ def test_calls_are_asked_about_by_name_and_arguments_unless_they_are_denied() ->
         "ask": [{"tool": "send_*", "reason": "a person reads it"}, shell],
     }
 
-    def said(name: str, **arguments: Any) -> Any:
+    def judged_call(name: str, **arguments: Any) -> Any:
         event = {"hook_event_name": "BeforeTool", "tool_name": name, "tool_input": arguments}
         return make_policy(tools_policy, options)(event)
 
-    assert said("send_mail", to="ann") == {"decision": "ask", "reason": "a person reads it"}
-    assert said("send_fax") == {"decision": "deny", "reason": "no fax"}
+    assert judged_call("send_mail", to="ann") == {"decision": "ask", "reason": "a person reads it"}
+    assert judged_call("send_fax") == {"decision": "deny", "reason": "no fax"}
     asked = {"decision": "ask", "reason": "The tool 'run_command' may be called if a person agrees."}
-    assert said("run_command", command="git push") == asked
-    assert said("run_command", command="ls") is None
-    assert said("read_mail") is None
+    assert judged_call("run_command", command="git push") == asked
+    assert judged_call("run_command", command="ls") is None
+    assert judged_call("read_mail") is None
     assert offered(options, "send_mail", "send_fax") == ["send_mail"], "what is asked about is offered"
-    unreadable = said("run_command", command="$(")
+    unreadable = judged_call("run_command", command="$(")
     assert (unreadable["decision"], "cannot be read in full" in unreadable["reason"]) == ("ask", True)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.gateway.approving import asked, now
+from support.gateway.approving import asked_call, now
 from support.operating.receivers import SECRET
 from support.programs.program import run
 
@@ -23,7 +23,7 @@ LINKS = Links(SECRET, PEOPLE, URL)
 
 
 def request(expires: int = 60_000) -> ApprovalRequest:
-    made = ApprovalRequest.about(asked(to="ann"), "7f3a12bc" * 4, now(), now() + expires, 1)
+    made = ApprovalRequest.about(asked_call(to="ann"), "7f3a12bc" * 4, now(), now() + expires, 1)
     assert made
     return made
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.gateway.approving import asked, decision, now
+from support.gateway.approving import asked_call, decision, now
 
 from hookgate.proxy.approvals.requests import (
     MAX_ARGUMENTS,
@@ -39,12 +39,12 @@ TOOLS = Scope("tools", "send_*", 3600)
 
 
 def call(arguments: dict[str, Any], tool: str = "t") -> Any:
-    return replace(asked(tool), arguments=arguments)
+    return replace(asked_call(tool), arguments=arguments)
 
 
 def request(persons: int = 1, **arguments: Any) -> ApprovalRequest:
     at = now()
-    made = ApprovalRequest.about(asked(**arguments), "7f3a12bc" * 4, at, at + 3_600_000, persons)
+    made = ApprovalRequest.about(asked_call(**arguments), "7f3a12bc" * 4, at, at + 3_600_000, persons)
     assert made
     return made
 
@@ -123,7 +123,7 @@ def test_a_summary_contains_nothing_of_the_content() -> None:
 
 def test_arguments_that_nobody_would_read_are_not_asked_about() -> None:
     at = now()
-    assert ApprovalRequest.about(asked(x="y" * MAX_ARGUMENTS), "a" * 32, at, at + 1, 1) is None
+    assert ApprovalRequest.about(asked_call(x="y" * MAX_ARGUMENTS), "a" * 32, at, at + 1, 1) is None
 
 
 @given(ARGUMENTS)

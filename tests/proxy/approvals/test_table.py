@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from support.gateway.approving import asked, decision, now
+from support.gateway.approving import asked_call, decision, now
 from support.gateway.databases import postgres
 
 from hookgate.proxy.approvals.requests import AskedCall, DecisionError, Scope
@@ -32,7 +32,7 @@ def tables(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Tables]:
 def ask(
     table: ApprovalTable, call: AskedCall | None = None, at: int | None = None, persons: int = 1
 ) -> Standing:
-    return table.ask(call or asked(to="ann"), at or now(), HOUR, persons)
+    return table.ask(call or asked_call(to="ann"), at or now(), HOUR, persons)
 
 
 def approve(table: ApprovalTable, standing: Standing, **more: object) -> None:
@@ -66,12 +66,12 @@ def test_an_approval_for_one_call_is_used_once_by_all_gateways(tables: Tables) -
 @pytest.mark.parametrize(
     "other",
     [
-        asked(to="ann", key="bob"),
-        asked(to="ann", session="s-2"),
-        asked(to="ann", key=""),
-        asked("send_post", to="ann"),
-        asked(to="bob"),
-        asked(to="ann", cc=None),
+        asked_call(to="ann", key="bob"),
+        asked_call(to="ann", session="s-2"),
+        asked_call(to="ann", key=""),
+        asked_call("send_post", to="ann"),
+        asked_call(to="bob"),
+        asked_call(to="ann", cc=None),
     ],
 )
 def test_nobody_else_and_no_other_call_uses_an_approval(tables: Tables, other: AskedCall) -> None:
@@ -93,17 +93,17 @@ def test_a_denied_call_stays_denied_without_another_request(tables: Tables) -> N
 def test_an_approval_for_the_session_is_used_again_until_it_expires(tables: Tables) -> None:
     approve(tables[0], ask(tables[0]), scope=Scope("session"))
     assert [ask(each).result for each in (*tables, *tables)] == ["approved"] * 6
-    assert ask(tables[0], asked(to="ann", session="s-2")).result == "pending"
+    assert ask(tables[0], asked_call(to="ann", session="s-2")).result == "pending"
     assert ask(tables[0], at=now() + HOUR).result == "pending"
 
 
 def test_tools_are_approved_for_a_key_and_a_time(tables: Tables) -> None:
     approve(tables[0], ask(tables[0]), scope=Scope("tools", "send_*", 60))
-    assert ask(tables[1], asked("send_post", session="s-9", x=1)).result == "approved"
-    assert ask(tables[1], asked("delete", session="s-9")).result == "pending"
-    assert ask(tables[1], asked("Send_post")).result == "pending"
-    assert ask(tables[1], asked("send_post", key="bob")).result == "pending"
-    assert ask(tables[1], asked("send_post", session="s-7"), at=now() + 61_000).result == "pending"
+    assert ask(tables[1], asked_call("send_post", session="s-9", x=1)).result == "approved"
+    assert ask(tables[1], asked_call("delete", session="s-9")).result == "pending"
+    assert ask(tables[1], asked_call("Send_post")).result == "pending"
+    assert ask(tables[1], asked_call("send_post", key="bob")).result == "pending"
+    assert ask(tables[1], asked_call("send_post", session="s-7"), at=now() + 61_000).result == "pending"
 
 
 def test_a_withdrawn_approval_is_not_used(tables: Tables) -> None:
@@ -111,7 +111,7 @@ def test_a_withdrawn_approval_is_not_used(tables: Tables) -> None:
     approve(tables[0], first, scope=Scope("tools", "send_*", 60))
     approve(tables[0], first, approves=False)
     assert ask(tables[1]).result == "denied"
-    assert ask(tables[1], asked(to="bob")).result == "pending"
+    assert ask(tables[1], asked_call(to="bob")).result == "pending"
 
 
 def test_an_approval_of_one_of_two_persons_is_none(tables: Tables) -> None:
@@ -124,11 +124,11 @@ def test_an_approval_of_one_of_two_persons_is_none(tables: Tables) -> None:
 
 def test_two_persons_at_the_same_moment_are_both_counted(tables: Tables) -> None:
     for number in range(10):
-        first = ask(tables[0], asked(n=number), persons=2)
+        first = ask(tables[0], asked_call(n=number), persons=2)
         with ThreadPoolExecutor(2) as threads:
             each = [threads.submit(approve, tables[i], first, by=by) for i, by in enumerate(("ada", "bob"))]
             assert [future.result() for future in each] == [None, None]
-        assert ask(tables[2], asked(n=number)).result == "approved"
+        assert ask(tables[2], asked_call(n=number)).result == "approved"
 
 
 def test_an_expired_request_is_asked_about_again(tables: Tables) -> None:
@@ -146,33 +146,33 @@ def test_an_approval_expires(tables: Tables) -> None:
 
 
 def test_a_key_cannot_flood_people(tables: Tables) -> None:
-    found = at_once(60, lambda i: ask(tables[i % 3], asked(n=i)))
+    found = at_once(60, lambda i: ask(tables[i % 3], asked_call(n=i)))
     opened = Counter(each.result for each in found)
     assert opened == {"pending": MAX_OPEN, "full": 60 - MAX_OPEN}
-    assert ask(tables[0], asked(n=-1)).result == "full"
-    assert ask(tables[0], asked(n=-1, key="bob")).result == "pending"
+    assert ask(tables[0], asked_call(n=-1)).result == "full"
+    assert ask(tables[0], asked_call(n=-1, key="bob")).result == "pending"
     for each in tables[0].latest(100, ("pending",)):
         if each.key == "alice":
             tables[0].decide(each.id, decision(approves=False))
-    assert ask(tables[0], asked(n=-1)).result == "full", "to be denied makes no room"
+    assert ask(tables[0], asked_call(n=-1)).result == "full", "to be denied makes no room"
 
 
 def test_invented_keys_share_a_bound(tables: Tables) -> None:
-    results = [ask(tables[0], asked(key=f"{n:024x}")).result for n in range(MAX_OPEN + 5)]
+    results = [ask(tables[0], asked_call(key=f"{n:024x}")).result for n in range(MAX_OPEN + 5)]
     assert results == ["pending"] * MAX_OPEN + ["full"] * 5
-    assert ask(tables[0], asked(key="")).result == "full"
-    assert ask(tables[0], asked(key="bob")).result == "pending"
+    assert ask(tables[0], asked_call(key="")).result == "full"
+    assert ask(tables[0], asked_call(key="bob")).result == "pending"
 
 
 def test_all_keys_together_are_bounded(tables: Tables, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hookgate.proxy.approvals.table.MAX_OPEN_OF_ALL", 5)
     assert MAX_OPEN_OF_ALL == 1000
-    results = [ask(tables[0], asked(key=f"key-{n}")).result for n in range(7)]
+    results = [ask(tables[0], asked_call(key=f"key-{n}")).result for n in range(7)]
     assert results == ["pending"] * 5 + ["full"] * 2
 
 
 def test_what_has_been_over_for_days_is_removed_with_its_arguments(tables: Tables) -> None:
-    old, new = ask(tables[0], at=now() - 8 * 24 * HOUR), ask(tables[0], asked(to="bob"))
+    old, new = ask(tables[0], at=now() - 8 * 24 * HOUR), ask(tables[0], asked_call(to="bob"))
     assert old.request
     assert new.request
     assert tables[0].sweep(now(), 7) == 1
@@ -189,6 +189,6 @@ def test_the_first_digits_lead_to_a_request(tables: Tables) -> None:
 
 
 def test_odd_names_are_stored(tables: Tables) -> None:
-    odd = asked("send_\u0000\U0001f600\u202e" + "x" * 5000, to="\u0000\ud800"[:1])
+    odd = asked_call("send_\u0000\U0001f600\u202e" + "x" * 5000, to="\u0000\ud800"[:1])
     assert ask(tables[0], odd).is_new
     assert ask(tables[1], odd).result == "pending"

@@ -34,7 +34,7 @@ def asks(text: str) -> dict[str, Any]:
     return prompt(text)
 
 
-async def told_of(
+async def recorded_call(
     body: dict[str, Any],
     state: Path,
     hooks: dict[str, Any],
@@ -70,7 +70,7 @@ def all_of(detail: CallDetail) -> str:
 
 
 async def test_by_default_nothing_is(tmp_path: Path) -> None:
-    detail, _ = await told_of(asks(WORD), tmp_path, {}, "off")
+    detail, _ = await recorded_call(asks(WORD), tmp_path, {}, "off")
     assert contents(detail) == (None, None)
     assert WORD not in all_of(detail)
 
@@ -84,7 +84,7 @@ async def test_a_body_that_nests_as_deeply_as_the_gateway_takes_can_be_read_agai
     for _ in range(99):
         value = [value]
     body = {**asks("hi"), "odd": value}
-    detail, answer = await told_of(body, tmp_path, {}, content)
+    detail, answer = await recorded_call(body, tmp_path, {}, content)
     assert answer.status == 200
     assert contents(detail)[0] == {"request": body}
     exported = tmp_path / "export.jsonl"
@@ -99,7 +99,7 @@ async def test_a_body_that_nests_as_deeply_as_the_gateway_takes_can_be_read_agai
 async def test_all_of_a_call(path: str, tmp_path: Path) -> None:
     edit = prompt("edited")
     hooks = {"BeforeModel": [says(llm_request={"messages": [{"role": "user", "content": "edited"}]})]}
-    detail, answer = await told_of(asks("hi"), tmp_path, hooks, "full", path)
+    detail, answer = await recorded_call(asks("hi"), tmp_path, hooks, "full", path)
     start, end = contents(detail)
     assert start == {"request": asks("hi")}
     assert end["sent"] == edit
@@ -156,7 +156,7 @@ async def test_an_interaction_that_is_read_as_a_stream(tmp_path: Path) -> None:
 async def test_a_tool_selection_is_a_change_of_its_hook(tmp_path: Path) -> None:
     body = {**asks("hi"), "tools": [{"functionDeclarations": [{"name": "read"}, {"name": "write"}]}]}
     hooks = {"BeforeToolSelection": [says(tools=["read"], toolConfig={"mode": "ANY"})]}
-    detail, _ = await told_of(body, tmp_path, hooks, "full")
+    detail, _ = await recorded_call(body, tmp_path, hooks, "full")
     start, end = contents(detail)
     [change] = hook_changes({**start, **end}, "gemini-2.5-flash", streamed=False)
     assert change["event"] == "BeforeToolSelection"
@@ -166,7 +166,7 @@ async def test_a_tool_selection_is_a_change_of_its_hook(tmp_path: Path) -> None:
 
 async def test_what_the_client_got_when_it_is_another_thing(tmp_path: Path) -> None:
     hooks = {"AfterModel": [says({"decision": "deny", "reason": "not that"})]}
-    detail, _ = await told_of(asks("hi"), tmp_path, hooks, "full")
+    detail, _ = await recorded_call(asks("hi"), tmp_path, hooks, "full")
     _, end = contents(detail)
     assert "You said: hi" in json.dumps(end["answer"])
     assert "not that" in json.dumps(end["given"])
@@ -175,14 +175,14 @@ async def test_what_the_client_got_when_it_is_another_thing(tmp_path: Path) -> N
 
 async def test_a_denied_call_has_its_request(tmp_path: Path) -> None:
     hooks = {"BeforeModel": [says({"decision": "deny", "reason": "no"})]}
-    detail, _ = await told_of(asks("hi"), tmp_path, hooks, "full")
+    detail, _ = await recorded_call(asks("hi"), tmp_path, hooks, "full")
     start, end = contents(detail)
     assert (start, end["answer"]) == ({"request": asks("hi")}, None)
 
 
 @pytest.mark.parametrize("path", [UNARY, SSE], ids=["unary", "stream"])
 async def test_what_looks_like_personal_data_is_masked(path: str, tmp_path: Path) -> None:
-    detail, answer = await told_of(asks(f"write to {EMAIL}"), tmp_path, {}, "redacted", path)
+    detail, answer = await recorded_call(asks(f"write to {EMAIL}"), tmp_path, {}, "redacted", path)
     start, end = contents(detail)
     assert EMAIL.encode() in answer.body
     assert EMAIL not in all_of(detail)
@@ -196,7 +196,7 @@ async def test_content_that_a_policy_removed_is_not_stored(action: str, tmp_path
     options = {"words": {"CODENAME": [WORD]}, "action": action}
     policy = {"type": "builtin", "name": "no-names", "builtin": "redact", "options": options}
     hooks = {"BeforeModel": [policy], "AfterModel": [policy]}
-    detail, answer = await told_of(asks(f"tell of {WORD}"), tmp_path, hooks, "redacted")
+    detail, answer = await recorded_call(asks(f"tell of {WORD}"), tmp_path, hooks, "redacted")
     assert WORD not in all_of(detail)
     assert (WORD.encode() in answer.body) == (action == "pseudonymise")
 
@@ -208,7 +208,7 @@ async def test_content_that_a_policy_removed_and_restored_for_the_client_is_not_
     options = {"words": {"CODENAME": [WORD]}, "action": "pseudonymise"}
     hooks = {"AfterModel": [{"type": "builtin", "name": "no-names", "builtin": "redact", "options": options}]}
     script = {"rules": [{"answer": {"text": f"It is {WORD}."}}]}
-    detail, answer = await told_of(asks("say it"), tmp_path, hooks, "redacted", path, script=script)
+    detail, answer = await recorded_call(asks("say it"), tmp_path, hooks, "redacted", path, script=script)
     assert WORD.encode() in answer.body
     assert WORD not in all_of(detail)
     _, end = contents(detail)
@@ -291,7 +291,7 @@ async def test_redacted_content_covers_what_the_policy_covers(tmp_path: Path) ->
     file = {"inlineData": {"mimeType": "image/svg+xml", "data": base64.b64encode(EMAIL.encode()).decode()}}
     parts = [{"text": f"write to {EMAIL[:6]}"}, {"text": EMAIL[6:]}, file]
     body = {"contents": [{"role": "user", "parts": parts}], "labels": {"owner": EMAIL}}
-    detail, _ = await told_of(body, tmp_path, {}, "redacted")
+    detail, _ = await recorded_call(body, tmp_path, {}, "redacted")
     assert detail.start is not None
     request = detail.start.content["request"]
     first, second, data = request["contents"][0]["parts"]
@@ -303,7 +303,7 @@ async def test_redacted_content_covers_what_the_policy_covers(tmp_path: Path) ->
 @pytest.mark.parametrize("path", [UNARY, SSE, STREAM], ids=["whole", "events", "array"])
 async def test_a_denied_call_has_the_error_that_its_client_got(path: str, tmp_path: Path) -> None:
     hooks = {"BeforeModel": [says({"decision": "deny", "reason": "not that"})]}
-    detail, answer = await told_of(asks("hi"), tmp_path, hooks, "full", path)
+    detail, answer = await recorded_call(asks("hi"), tmp_path, hooks, "full", path)
     _, end = contents(detail)
     assert answer.status == 403
     assert end["given"]["error"]["message"] == "not that"
@@ -336,7 +336,7 @@ async def test_content_of_every_dialect_is_masked(
     path: str, asked: Any, stream: bool, tmp_path: Path
 ) -> None:
     body = asked(f"write to {EMAIL}", stream=stream)
-    detail, answer = await told_of(body, tmp_path, {}, "redacted", path, script=SPLIT)
+    detail, answer = await recorded_call(body, tmp_path, {}, "redacted", path, script=SPLIT)
     start, end = contents(detail)
     assert answer.status == 200
     assert EMAIL not in all_of(detail)
@@ -355,7 +355,7 @@ async def test_content_of_every_dialect_is_what_a_policy_let_through(
     hooks = {"BeforeModel": [policy], "AfterModel": [policy]}
     script = {"rules": [{"answer": {"text": f"It is {WORD}."}}]}
     body = asked(f"tell of {WORD}", stream=stream)
-    detail, answer = await told_of(body, tmp_path, hooks, "redacted", path, script=script)
+    detail, answer = await recorded_call(body, tmp_path, hooks, "redacted", path, script=script)
     start, end = contents(detail)
     assert answer.status == 200
     assert WORD not in all_of(detail)
@@ -375,7 +375,7 @@ async def test_fields_beside_the_messages_of_a_chat_completion_are_masked(tmp_pa
     ]
     tools = [{"type": "function", "function": function}]
     body = {"model": MODEL, "messages": messages, "tools": tools, "metadata": {"owner": EMAIL}}
-    detail, answer = await told_of(body, tmp_path, {}, "redacted", CHAT)
+    detail, answer = await recorded_call(body, tmp_path, {}, "redacted", CHAT)
     start, _ = contents(detail)
     assert answer.status == 200
     assert EMAIL not in all_of(detail)
@@ -404,7 +404,7 @@ async def test_an_interaction_that_is_read_again_is_masked(tmp_path: Path) -> No
 @DIALECTS
 async def test_what_hooks_could_not_judge_is_left_out(path: str, asked: Any, tmp_path: Path) -> None:
     body = {**asked("hi"), "contents": [EMAIL[:6], EMAIL[6:]]}
-    detail, answer = await told_of(body, tmp_path, {}, "redacted", path)
+    detail, answer = await recorded_call(body, tmp_path, {}, "redacted", path)
     start, end = contents(detail)
     assert answer.status == 400
     assert list(start["request"]) == ["left_out"]
@@ -430,7 +430,7 @@ async def test_a_stream_that_could_not_be_read_is_not_stored_in_pieces(
 @pytest.mark.parametrize("content", ["full", "redacted"])
 async def test_the_answer_to_embeddings_and_counts_is_content_as_well(content: str, tmp_path: Path) -> None:
     path, body = "/v1beta/models/text-embedding-004:embedContent", {"content": {"parts": [{"text": "hi"}]}}
-    detail, answer = await told_of(body, tmp_path, {"BeforeModel": [says()]}, content, path)
+    detail, answer = await recorded_call(body, tmp_path, {"BeforeModel": [says()]}, content, path)
     start, end = contents(detail)
     assert answer.status == 200
     if content == "full":

@@ -30,7 +30,7 @@ BODY: Json = {
 ANSWER = {"answers": {"q1": {"type": "noul", "noul": 0.9, "confidence": 0.9}}, "usage": {"total_tokens": 3}}
 
 
-async def sent(hooks: Json, body: Json) -> tuple[Any, Any]:
+async def forwarded_decision(hooks: Json, body: Json) -> tuple[Any, Any]:
     """The answer, and the body that went upstream or None."""
     async with peer(ok(json.dumps(ANSWER).encode())) as upstream, gateway_before(upstream.url, hooks) as url:
         answer = await post(url, PATH, body, KEY)
@@ -40,7 +40,7 @@ async def sent(hooks: Json, body: Json) -> tuple[Any, Any]:
 async def test_all_texts_are_shown_as_one_turn_and_nothing_changes_without_edits() -> None:
     CreateDecisionRequest.model_validate(BODY)
     shown: list[Json] = []
-    answer, body = await sent({"BeforeModel": [{**listens(shown), "view": "raw"}]}, BODY)
+    answer, body = await forwarded_decision({"BeforeModel": [{**listens(shown), "view": "raw"}]}, BODY)
     assert (answer.json, body) == (ANSWER, BODY)
     [turn] = shown[0]["llm_request"]["contents"]
     assert [part["text"] for part in turn["parts"]] == [
@@ -68,7 +68,7 @@ def planted(value: Any, change: Callable[[str], str]) -> Any:
 async def test_a_secret_in_any_place_is_masked_or_the_call_is_refused(place: int) -> None:
     numbers = iter(range(1_000))
     body = planted(copy.deepcopy(BODY), lambda text: SECRET if next(numbers) == place else text)
-    answer, upstream = await sent({"BeforeModel": [REDACT]}, body)
+    answer, upstream = await forwarded_decision({"BeforeModel": [REDACT]}, body)
     assert SECRET not in json.dumps(upstream)
     assert (answer.status == 200) is (upstream is not None)
 
@@ -85,7 +85,7 @@ async def test_a_secret_in_any_place_is_masked_or_the_call_is_refused(place: int
     ],
 )
 async def test_what_hooks_would_not_see_is_refused_by_its_place(change: Json, field: str) -> None:
-    answer, upstream = await sent({"BeforeModel": [REDACT]}, {**BODY, **change})
+    answer, upstream = await forwarded_decision({"BeforeModel": [REDACT]}, {**BODY, **change})
     assert (answer.status, upstream) == (400, None)
     assert field in answer.error["message"]
 
@@ -94,7 +94,9 @@ async def test_a_password_is_found_by_the_name_of_its_field() -> None:
     password = "hT7kQ9zLw2Xv8Rn4"  # noqa: S105  # made up
     question = {"type": "choice", "instructions": "which?", "criteria": {"db_password": password, "b": "c"}}
     for questions in ({"q": question}, {"db_password": {**question, "instructions": password}}):
-        answer, upstream = await sent({"BeforeModel": [REDACT]}, {**BODY, "questions": questions})
+        answer, upstream = await forwarded_decision(
+            {"BeforeModel": [REDACT]}, {**BODY, "questions": questions}
+        )
         assert answer.status == 200
         assert password not in json.dumps(upstream)
         assert upstream["questions"].keys() == questions.keys()
@@ -108,7 +110,7 @@ async def test_an_edited_name_is_written_back_without_what_it_was_shown_with() -
         contents = planted(event["llm_request"]["contents"], lambda text: text.replace("q1", "q: 1"))
         return {"hookSpecificOutput": {"llm_request": {"contents": contents}}}
 
-    _, upstream = await sent({"BeforeModel": [{**runs(rename), "view": "raw"}]}, BODY)
+    _, upstream = await forwarded_decision({"BeforeModel": [{**runs(rename), "view": "raw"}]}, BODY)
     assert [*upstream["questions"]] == ["q: 1", "q2", "q3"]
     assert upstream["questions"]["q2"] == BODY["questions"]["q2"]
 
@@ -122,6 +124,6 @@ async def test_texts_that_would_become_one_name_refuse_the_call() -> None:
 
     question = {"type": "choice", "instructions": "which?", "criteria": {"a": "x", "b": "y"}}
     hooks = {"BeforeModel": [{**runs(shout), "view": "raw"}]}
-    answer, upstream = await sent(hooks, {**BODY, "questions": {"q": question}})
+    answer, upstream = await forwarded_decision(hooks, {**BODY, "questions": {"q": question}})
     assert (answer.status, upstream) == (403, None)
     assert "questions.q.criteria" in answer.error["message"]

@@ -24,7 +24,9 @@ def now() -> int:
     return time.time_ns() // 1_000_000
 
 
-def asked(tool: str = "send_mail", key: str = "alice", session: str = "s-1", **arguments: Any) -> AskedCall:
+def asked_call(
+    tool: str = "send_mail", key: str = "alice", session: str = "s-1", **arguments: Any
+) -> AskedCall:
     """A call about which a hook asks."""
     call = "c" * 32
     return AskedCall(key, session, call, "web", "agent", tool, arguments, ("asks",), "A person decides.")

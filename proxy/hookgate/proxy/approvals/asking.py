@@ -102,7 +102,7 @@ class Approvals:
         """The number of requests of all gateways that wait for a decision, as of the last count."""
 
     @property
-    def told(self) -> dict[tuple[str, str], int]:
+    def deliveries(self) -> dict[tuple[str, str], int]:
         """The number of attempts to tell a receiver, by receiver and result."""
         return self._teller.results
 

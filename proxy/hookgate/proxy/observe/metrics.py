@@ -98,7 +98,7 @@ class AnsweredApprovals(Protocol):
         """The number of requests that nobody has decided yet."""
 
     @property
-    def told(self) -> Mapping[tuple[str, str], int]:
+    def deliveries(self) -> Mapping[tuple[str, str], int]:
         """The number of attempts to tell receivers since the start, by receiver and result."""
 
 
@@ -362,7 +362,7 @@ class Metrics:
         """Expose the metrics of approvals."""
         self._read(metric_names.APPROVALS, labeled_samples(lambda: approvals.results))
         self._read(metric_names.APPROVALS_PENDING, one_sample(lambda: approvals.pending))
-        self._read(metric_names.APPROVAL_DELIVERIES, lambda: [*approvals.told.items()])
+        self._read(metric_names.APPROVAL_DELIVERIES, lambda: [*approvals.deliveries.items()])
 
     def expose_exports(self, exports: Sequence[SentRecords]) -> None:
         """Expose the metrics of exports."""
