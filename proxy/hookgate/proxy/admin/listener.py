@@ -15,6 +15,7 @@ from aiohttp import hdrs, web
 from hookgate.hooks.engine_reloader import EngineReloader
 from hookgate.proxy.admin.access import KnownHosts
 from hookgate.proxy.admin.roles import call_for
+from hookgate.proxy.background import running_beside
 from hookgate.proxy.config import LimitSettings
 from hookgate.proxy.config.values import host_and_port
 from hookgate.proxy.errors import ApiError, only_get
@@ -220,9 +221,5 @@ def reload_on_hangup(
 @asynccontextmanager
 async def watching(certificate: Certificate) -> AsyncIterator[None]:
     """Load the certificate again whenever its files change, while the block runs."""
-    task = asyncio.create_task(certificate.watch())
-    try:
+    async with running_beside(certificate.watch()):
         yield
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)

@@ -20,6 +20,7 @@ from hookgate.proxy.alerts.rules import EvaluatedRule, read_alert_rules
 from hookgate.proxy.alerts.states import AlertChanges, AlertId, Firing, Message, advance, describe
 from hookgate.proxy.alerts.table import LEASE_SECONDS, AlertTable, Delivery
 from hookgate.proxy.audit.index.building import open_index
+from hookgate.proxy.background import running_beside
 from hookgate.proxy.config import AlertSettings
 from hookgate.proxy.errors import StoreError
 from hookgate.proxy.store.database import FAILURES, open_alerts, open_audit, reason
@@ -347,12 +348,10 @@ async def open_alerting(
         index = await asyncio.to_thread(opened.enter_context, open_index(records, url, state))
         evaluator = Evaluator(rules, table, Meter(index))
         alerting = Alerting(rules, receivers, table, evaluator, gateway=gateway, trouble=trouble)
-        task = asyncio.create_task(alerting.run())
         try:
-            yield alerting
+            async with running_beside(alerting.run()):
+                yield alerting
         finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
             await alerting.close()
             with suppress(StoreError):
                 await asyncio.to_thread(table.release_lease)

@@ -19,6 +19,7 @@ from hookgate.proxy.approvals.links import read_links
 from hookgate.proxy.approvals.requests import ApprovalRequest, AskedCall
 from hookgate.proxy.approvals.table import ApprovalTable, Standing
 from hookgate.proxy.approvals.telling import Teller
+from hookgate.proxy.background import running_beside
 from hookgate.proxy.config import ApprovalSettings, Config
 from hookgate.proxy.errors import ApiError, StoreError
 from hookgate.proxy.store.database import open_approvals
@@ -296,10 +297,6 @@ async def open_approvals_of(
         table = ApprovalTable(await asyncio.to_thread(open_approvals, url, state))
         stack.push_async_callback(asyncio.to_thread, table.close)
         approvals = Approvals(settings, table, teller, record)
-        task = asyncio.create_task(approvals.run())
-        try:
+        stack.push_async_callback(approvals.close)
+        async with running_beside(approvals.run()):
             yield approvals
-        finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
-            await approvals.close()

@@ -1,6 +1,5 @@
 """The settings of hooks, from files and a pushed policy: loads and watches them, and switches hooks."""
 
-import asyncio
 import contextlib
 import json
 import logging
@@ -21,6 +20,7 @@ from hookgate.hooks.settings import EVENTS, BuiltinConfig, Hook, Loaded, read_so
 from hookgate.hooks.settings.editing import rewrite, with_disabled, with_switch, write_atomically
 from hookgate.hooks.settings.policies import POLICIES
 from hookgate.hooks.trust import TrustStore
+from hookgate.proxy.background import running_beside
 from hookgate.proxy.config.reading import Sources
 from hookgate.proxy.errors import pluralize
 from hookgate.proxy.policy.pushed import PushedPolicy
@@ -150,16 +150,12 @@ async def running_policy(
 
     With a state folder, the hooks' health is saved there while the block runs.
     """
-    tasks = [asyncio.create_task(reloader.watch())]
-    if pushed is not None:
-        tasks.append(asyncio.create_task(pushed.follow(reloader)))
+    followed = [] if pushed is None else [pushed.follow(reloader)]
     try:
-        with nullcontext() if state is None else _saving_status(reloader, state / _STATUS_FILE):
-            yield
+        async with running_beside(reloader.watch(), *followed):
+            with nullcontext() if state is None else _saving_status(reloader, state / _STATUS_FILE):
+                yield
     finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
         await reloader.close()
 
 
