@@ -97,7 +97,17 @@ async def roles(folder: Path) -> AsyncIterator[tuple[Paneled, dict[str, dict[str
 
 def ask_about(state: Path, id_: str) -> None:
     """Store a request for an approval with this ID, and with content."""
-    call = AskedCall("k", id_, id_, "web", "agent", "canary-tool", {"path": ARGUMENT}, ("block",), REASON)
+    call = AskedCall(
+        key="k",
+        session=id_,
+        call=id_,
+        team="web",
+        agent="agent",
+        tool="canary-tool",
+        arguments={"path": ARGUMENT},
+        hooks=("block",),
+        why=REASON,
+    )
     request = ApprovalRequest.about(call, id_, now(), now() + 3_600_000, 1)
     assert request
     with closing(open_approvals(None, state)) as database, database.engine.begin() as connection:

@@ -191,7 +191,10 @@ async def test_answers_to_one_key_that_wait_are_bounded(
     ):
         waiting = [asyncio.create_task(send(gateway)) for _ in range(2)]
         await until(lambda: gateway.approvals._waiting_by_key.total() == 2)
-        assert not called(await send(gateway))
+        answer = await send(gateway)
+        assert not called(answer)
+        assert "people were asked" in answer.body.decode(), "it is a ticket, and did not wait"
+        assert gateway.approvals.results["asked"] > 0
         for each in waiting:
             each.cancel()
         await asyncio.gather(*waiting, return_exceptions=True)

@@ -28,8 +28,17 @@ def asked_call(
     tool: str = "send_mail", key: str = "alice", session: str = "s-1", **arguments: Any
 ) -> AskedCall:
     """A call about which a hook asks."""
-    call = "c" * 32
-    return AskedCall(key, session, call, "web", "agent", tool, arguments, ("asks",), "A person decides.")
+    return AskedCall(
+        key=key,
+        session=session,
+        call="c" * 32,
+        team="web",
+        agent="agent",
+        tool=tool,
+        arguments=arguments,
+        hooks=("asks",),
+        why="A person decides.",
+    )
 
 
 def decision(by: str = "ada", *, approves: bool = True, scope: Scope = ONCE, **more: Any) -> ApprovalDecision:

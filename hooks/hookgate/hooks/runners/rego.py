@@ -29,7 +29,7 @@ _CHECK_SECONDS = 10.0
 """The time to compile the policies of a hook."""
 
 _ARGV = (sys.executable, "-P", rego_worker.__file__)
-"""`-P`: the modules beside the script, such as `http`, are not those of the standard library."""
+"""`-P` keeps the script's folder off `sys.path`: its `http` would hide that of the standard library."""
 
 _PYTHON_VARIABLES = ("LD_LIBRARY_PATH", "PYTHONHOME", "PYTHONPATH")
 """The variables that this interpreter may need to start, and to find the engine."""

@@ -49,12 +49,14 @@ def answer_lines() -> None:
         try:
             if policies is None:
                 policies = Policies(**json.loads(line))
-                answer: Json = {"rules": policies.rules}
+                answer: Json = {}
             else:
                 answer = {"output": policies.judge(line.decode())}
         except (ValueError, TypeError, RuntimeError, MemoryError) as error:  # of the engine, or of a value
             answer = {"error": _described(error)}
         print(json.dumps(answer), flush=True)
+        if policies is None:  # the next line is an event, which cannot be judged
+            return
 
 
 class Policies:
@@ -70,7 +72,7 @@ class Policies:
         self._engine, self._query = Engine(), query
         for name, text in files:
             self._add(name, text)
-        # The engine's own returns nothing, as if the request had failed, so that a rule would not apply.
+        # The engine's own is undefined, so that a rule to deny would silently not apply.
         self._engine.add_extension("http.send", 1, _refuse_to_send)
         self._compile()
         self.rules = [name for name in (*RULES, *OUTPUT_KEYS) if self._exists(f"{query}.{name}")]

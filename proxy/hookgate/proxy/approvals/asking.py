@@ -1,4 +1,4 @@
-"""What calls use: has people asked about a tool call, and waits for their decision, if calls wait for it.
+"""Asks people about tool calls, and waits for their decisions.
 
 Whatever fails, the call is denied. A call that waits holds no thread: the decisions about all that wait in
 this gateway are read together.
@@ -112,13 +112,13 @@ class Approvals:
         """The seconds for which an answer waits for decisions about its calls; 0 if it does not."""
         return self._settings.hold if self._settings.mode == "hold" else 0.0
 
-    async def answer(self, asked: AskedCall, until: float = 0.0) -> ApprovalAnswer:
-        """Return whether a call may pass, at the latest `until` then on the monotonic clock.
+    async def answer(self, asked: AskedCall, until: float | None = None) -> ApprovalAnswer:
+        """Return whether a call may pass.
 
-        Without that time, the answer does not wait for a decision.
+        It waits for a decision until a time on the monotonic clock, or not at all without that.
         """
         try:
-            answer = await self._answer(asked, until)
+            answer = await self._ask_and_wait(asked, until)
         except (StoreError, ApiError) as error:
             log.error("a call was denied, because people cannot be asked: %s", error)
             answer = ApprovalAnswer("failed", _FAILED)
@@ -128,20 +128,23 @@ class Approvals:
         self.results[answer.result] += 1
         return answer
 
-    async def _answer(self, asked: AskedCall, until: float) -> ApprovalAnswer:
+    async def _ask_and_wait(self, asked: AskedCall, until: float | None) -> ApprovalAnswer:
+        """Ask about a call, and wait for the decision. Raises StoreError, or ApiError."""
         while True:
-            standing = await self._ask_to_the_end(asked)
+            standing = await self._ask_even_if_client_leaves(asked)
             request = standing.request
             if standing.result != "pending" or request is None:
-                return _decided(standing)
-            if not until or not await self._decided_until(request, until):
-                text = _TIMED_OUT if until else _NEEDED
-                reason = text.format(id=request.short_id, seconds=self.hold)
-                reason = f"{reason}\n{asked.why}" if asked.why else reason
-                return ApprovalAnswer("timed out" if until else "asked", reason, request)
+                return _answer_for(standing)
+            waited = await self._wait_for_decision(request, until)
+            if waited == "decided":
+                continue  # to ask again uses up an approval that is for one call
+            text = _TIMED_OUT if waited == "timed out" else _NEEDED
+            reason = text.format(id=request.short_id, seconds=self.hold)
+            reason = f"{reason}\n{asked.why}" if asked.why else reason
+            return ApprovalAnswer("timed out" if waited == "timed out" else "asked", reason, request)
 
-    async def _ask_to_the_end(self, asked: AskedCall) -> Standing:
-        """Do as `_ask`, even if the client leaves meanwhile: people are told of each stored request."""
+    async def _ask_even_if_client_leaves(self, asked: AskedCall) -> Standing:
+        """Ask about a call, and do not stop if the client leaves: people are told of each stored request."""
         asking = asyncio.create_task(self._ask(asked))
         self._asking.add(asking)
         asking.add_done_callback(self._asking.discard)
@@ -175,11 +178,14 @@ class Approvals:
 
     # ---- waiting
 
-    async def _decided_until(self, request: ApprovalRequest, until: float) -> bool:
-        """Wait until a request is decided. Returns False if it is not by then, or if too many calls wait."""
-        if self._waiting_by_key[request.key] >= MAX_WAITING:
-            return False
-        decided = asyncio.get_running_loop().create_future()
+    async def _wait_for_decision(
+        self, request: ApprovalRequest, until: float | None
+    ) -> Literal["decided", "timed out", "not held"]:
+        """Wait until a request is decided, but not if that time has passed, or too many calls wait."""
+        loop = asyncio.get_running_loop()
+        if until is None or until <= loop.time() or self._waiting_by_key[request.key] >= MAX_WAITING:
+            return "not held"
+        decided = loop.create_future()
         self._waiting.setdefault(request.id, set()).add(decided)
         self._waiting_by_key[request.key] += 1
         if self._polling is None:
@@ -188,7 +194,7 @@ class Approvals:
             async with asyncio.timeout_at(until):
                 await decided
         except TimeoutError:
-            return False
+            return "timed out"
         finally:
             self._waiting[request.id].discard(decided)
             if not self._waiting[request.id]:
@@ -196,7 +202,7 @@ class Approvals:
             self._waiting_by_key[request.key] -= 1
             if not self._waiting_by_key[request.key]:
                 del self._waiting_by_key[request.key]
-        return True
+        return "decided"
 
     async def _poll(self) -> None:
         """Read the states of the requests for which calls wait, as long as any does."""
@@ -258,7 +264,7 @@ def _log_failure(asking: asyncio.Task[Standing]) -> None:
         log.error("people cannot be asked: %s", error)
 
 
-def _decided(standing: Standing) -> ApprovalAnswer:
+def _answer_for(standing: Standing) -> ApprovalAnswer:
     request = standing.request
     if standing.result == "approved":
         return ApprovalAnswer("approved", "", request)

@@ -39,7 +39,7 @@ class DecisionError(ValueError):
     """Raised for a decision that is not possible. The message says why, and what is."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class AskedCall:
     """A tool call about which hooks ask, after all edits: as the agent would run it."""
 

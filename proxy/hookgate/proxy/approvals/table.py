@@ -98,8 +98,9 @@ class ApprovalTable(StoredTable):
             insert = self._database.insert(approvals).values(row_of(new)).on_conflict_do_nothing()
             if connection.execute(insert.returning(approvals.c.id)).first() is not None:
                 return Standing("pending", new, is_new=True)
-        # Another gateway has asked at the same moment.
-        return Standing("pending", self._pending(asked))
+        # Another gateway has asked at the same moment, and people may have decided already.
+        pending = self._pending(asked)
+        return Standing("pending", pending) if pending else self.ask(asked, now, milliseconds, persons)
 
     def _pending(self, asked: AskedCall) -> ApprovalRequest | None:
         found = self._select(select(approvals).where(_is_same(asked), approvals.c.state == "pending"))

@@ -120,7 +120,7 @@ class EventService:
         judge = Judge(engine, record, session, approvals=services.approvals)
         outcome: Outcome[Event] = await judge.fire(event)
         if asks_people and isinstance(event, BeforeTool):
-            outcome.verdict = await judge.after_approval(cast("Outcome[BeforeTool]", outcome), may_wait=False)
+            outcome.verdict = await judge.ask_people(cast("Outcome[BeforeTool]", outcome), may_wait=False)
         output = combined_output(event, outcome)
         if services.transcripts is not None:
             line = {

@@ -126,7 +126,7 @@ async def _judge_call(judge: Judge, call: ShownCall) -> None:
     if call.arguments is None:
         raise CheckBlocked(_NOT_JSON.format(name=call.name))
     outcome = await judge.fire(BeforeTool(call.name, call.arguments))
-    verdict = await judge.after_approval(outcome, may_wait=False)
+    verdict = await judge.ask_people(outcome, may_wait=False)
     judge.raise_if_ended(verdict, BeforeTool.name)
     if not same(outcome.event.tool_input, call.arguments):
         raise EditBlocked("the arguments of a tool")

@@ -161,8 +161,8 @@ class Judge:
             blocked = BlockedOutput(event.name, denying_hooks(outcome.runs), verdict.reason, event.tool_name)
             self.record.note_blocked(blocked, event.tool_input)
 
-    async def after_approval(self, outcome: Outcome[BeforeTool], *, may_wait: bool) -> Verdict:
-        """Return the verdict on a tool call, as it is after people were asked if a hook decides `ask`.
+    async def ask_people(self, outcome: Outcome[BeforeTool], *, may_wait: bool) -> Verdict:
+        """Return the verdict on a tool call; if it is `ask`, that of the people who were asked.
 
         If `may_wait`, that may take as long as the configuration says, for all tool calls of this call
         together. A tool call that is not approved is denied.
@@ -171,17 +171,17 @@ class Judge:
         if self.approvals is None or verdict.decision != "ask" or verdict.stop:
             return verdict
         asked = AskedCall(
-            session.key,
-            session.session_id,
-            self.record.id,
-            session.team,
-            session.client,
-            event.tool_name,
-            event.tool_input,
-            asking_hooks(outcome.runs),
-            verdict.reason,
+            key=session.key,
+            session=session.session_id,
+            call=self.record.id,
+            team=session.team,
+            agent=session.client,
+            tool=event.tool_name,
+            arguments=event.tool_input,
+            hooks=asking_hooks(outcome.runs),
+            why=verdict.reason,
         )
-        until = self.record.waits_until(self.approvals.hold) if may_wait else 0.0
+        until = self.record.start_waiting(self.approvals.hold) if may_wait else None
         answer = await self.approvals.answer(asked, until)
         self.record.note_approval(answer.for_receipt())
         if answer.passes:

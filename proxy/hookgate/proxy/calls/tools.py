@@ -23,6 +23,7 @@ BLOCKED = "Tool execution blocked: {}"
 
 _SHOWN = "The tool {name!r} was not called: {reason}"
 _IN_PIECES = "its arguments are sent in pieces, which cannot be put together for hooks"
+_NO_NAME = "it has no name"
 
 _NOT_ALLOWED = "this tool is not allowed here"
 _NOT_RUN = (
@@ -182,13 +183,14 @@ class ToolCallEvents:
         if name and not plan.groups:
             return arguments
         if not name or read(tool_call, "willContinue") or read(tool_call, "partialArgs") is not None:
-            self.judge.record.note_blocked(BlockedOutput(BeforeTool.name, (), _IN_PIECES, name), arguments)
-            return BlockedCall(_SHOWN.format(name=name, reason=_IN_PIECES), _IN_PIECES, asks_again=False)
+            reason = _IN_PIECES if name else _NO_NAME
+            self.judge.record.note_blocked(BlockedOutput(BeforeTool.name, (), reason, name), arguments)
+            return BlockedCall(_SHOWN.format(name=name, reason=reason), reason, asks_again=False)
         outcome = await self.judge.fire(event, plan=plan)
         verdict = outcome.verdict
         if verdict.stop and (ended := self.judge.ended_by(verdict, BeforeTool.name)):
             return ended
-        verdict = await self.judge.after_approval(outcome, may_wait=self.may_wait)
+        verdict = await self.judge.ask_people(outcome, may_wait=self.may_wait)
         if verdict.denied:
             reason = verdict.reason or NO_REASON
             return BlockedCall(_SHOWN.format(name=name, reason=reason), reason, asks_again=True)

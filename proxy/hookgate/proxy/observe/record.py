@@ -364,8 +364,8 @@ class CallRecord:
     """The number of outputs that hooks kept from the agent."""
     approvals: list[JsonObject] = field(default_factory=list)
     """What people have decided about tool calls for which hooks asked, at most MAX_BLOCKED entries."""
-    approvals_until: float = 0.0
-    """Until when the call waits for people to decide, on the monotonic clock; 0 if it has not waited."""
+    approvals_until: float | None = None
+    """Until when the call waits for people to decide, on the monotonic clock; None if it has not waited."""
     audit_state: AuditState = AuditState.UNKNOWN
     content: CallContent | None = None
     """The content of the call, if the audit stores it."""
@@ -491,12 +491,12 @@ class CallRecord:
             if self.content is not None:
                 self.content.note_blocked(blocked.tool, arguments)
 
-    def waits_until(self, seconds: float) -> float:
-        """Return until when the call waits for people to decide: so many seconds after the first question.
+    def start_waiting(self, seconds: float) -> float | None:
+        """Return until when the call waits for people: so many seconds after this was first called.
 
-        It is a time on the monotonic clock, or 0 for a call that does not wait.
+        It is a time on the monotonic clock, or None for a call that does not wait.
         """
-        if seconds and not self.approvals_until:
+        if seconds and self.approvals_until is None:
             self.approvals_until = time.monotonic() + seconds
         return self.approvals_until
 

@@ -198,10 +198,10 @@ _SPACED = r"(?:^|[\s\"':;,!?(>])(?:\pL[ .\-_*|]{1,3}){4,}\pL(?:$|[\s\"'.:;,!?)<]
 _ROT13 = r"(?i)\b(?:vafgehpgvbaf?|vtaber|qvfertneq|cebzcgf?|cerivbhf|nffvfgnag)\b"
 _REVERSED = r"(?i)\b(?:snoitcurtsni|erongi|dragersid|stpmorp|suoiverp|tnatsissa)\b"
 _DIGITS = (
-    r"(?i)\b(?:[i1!|l][gq96]n[o0]r[e3]|[i1!|]n[s5$][t7]ru[c(][t7][i1!|][o0]n[s5$]?|pr[e3]v[i1!|"
+    r"(?i)\b(?:[i1!|l][g96]n[o0]r[e3]|[i1!|]n[s5$][t7]ru[c(][t7][i1!|][o0]n[s5$]?|pr[e3]v[i1!|"
     r"][o0]u[s5$]|[a@4]ss[i1!|]s[t7]an[t7])\b"
 )
-_LETTERS = str.maketrans("0134578@$!|(9", "oieastbasiicg")
+_LETTERS = str.maketrans("01345678@$!|(9", "oieasgtbasiicg")
 
 _GAPS = re.compile(r"[ .\-_*|]{2,}")
 _GAP = re.compile(r"[.\-_*|]")
