@@ -181,11 +181,10 @@ class Approvals:
     async def _wait_for_decision(
         self, request: ApprovalRequest, until: float | None
     ) -> Literal["decided", "timed out", "not held"]:
-        """Wait until a request is decided, but not if that time has passed, or too many calls wait."""
-        loop = asyncio.get_running_loop()
-        if until is None or until <= loop.time() or self._waiting_by_key[request.key] >= MAX_WAITING:
+        """Wait until a request is decided, unless calls do not wait, or too many of the key do."""
+        if until is None or self._waiting_by_key[request.key] >= MAX_WAITING:
             return "not held"
-        decided = loop.create_future()
+        decided = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(request.id, set()).add(decided)
         self._waiting_by_key[request.key] += 1
         if self._polling is None:
