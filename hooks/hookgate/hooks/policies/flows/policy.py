@@ -11,7 +11,7 @@ from hookgate.hooks.policies.flows import state as flow_state
 from hookgate.hooks.policies.flows.options import FlowRule, FlowsOptions, Sink, Source, Trusted
 from hookgate.hooks.policies.flows.orders import asked_for, numbered, ordered, orders_in, said_by_user
 from hookgate.hooks.policies.flows.pieces import pieces_of, readings_of
-from hookgate.hooks.policies.flows.results import field_values, structure_of, texts_in, without_display
+from hookgate.hooks.policies.flows.results import field_values, structure_of, texts_in
 from hookgate.hooks.policies.flows.state import ASKED, TOOL, USER, FlowState, FlowStates, Mark, note_of
 from hookgate.hooks.policies.flows.words import (
     Part,
@@ -23,6 +23,7 @@ from hookgate.hooks.policies.flows.words import (
     value_parts,
 )
 from hookgate.hooks.policies.options import read_options
+from hookgate.hooks.policies.tool_results import without_display
 from hookgate.hooks.policy_environment import Policy, PolicyEnvironment
 from hookgate.hooks.session import CallState, SessionContext
 from hookgate.translator.fields import is_larger

@@ -14,15 +14,7 @@ from hookgate.hooks.policies.options import matches_name
 from hookgate.translator.fields import BodyError
 from hookgate.translator.strictjson import loads
 
-_SHOWN_TWICE = "returnDisplay"
 _WRAPPERS = ("output", "result", "content", "text")
-
-
-def without_display(response: Any) -> Any:
-    """Return a tool's result without what is shown to the user, which the model does not see."""
-    if isinstance(response, dict) and _SHOWN_TWICE in response:
-        return {key: value for key, value in response.items() if key != _SHOWN_TWICE}
-    return response
 
 
 def structure_of(response: Any) -> Any:

@@ -9,12 +9,12 @@ from hookgate.hooks.policies.injections.spotlight import Spotlight
 from hookgate.hooks.policies.options import read_options
 from hookgate.hooks.policies.secret_key import key_in
 from hookgate.hooks.policies.system_text import with_instruction
+from hookgate.hooks.policies.tool_results import without_display
 from hookgate.hooks.policy_environment import Policy, PolicyEnvironment
 from hookgate.hooks.session import SessionContext
 from hookgate.translator.fields import BodyError, read
 from hookgate.translator.strictjson import loads
 
-_SHOWN_TO_USER = "returnDisplay"
 _LONGEST_NAME = 64
 
 _NOTE = (
@@ -82,10 +82,7 @@ def _texts(response: Any) -> Iterator[str]:
     Names of fields follow at the end.
     """
     names: list[str] = []
-    shown = response
-    if isinstance(response, dict):
-        shown = {key: value for key, value in response.items() if key != _SHOWN_TO_USER}
-    yield from _values(shown, names)
+    yield from _values(without_display(response), names)
     yield from dict.fromkeys(names)
 
 

@@ -9,11 +9,11 @@ import re
 from typing import Any, Literal
 
 from hookgate.hooks.policies.spelling import INVISIBLE
+from hookgate.hooks.policies.tool_results import SHOWN_TO_USER
 from hookgate.hooks.session import SessionContext
 
 Way = Literal["delimit", "datamark"]
 
-_SHOWN_TO_USER = "returnDisplay"
 _SIGN = "^"
 _REMOVED = "[removed]"
 
@@ -48,7 +48,7 @@ class Spotlight:
         if not isinstance(response, dict):
             return self._marked(response)
         return {
-            key: value if key == _SHOWN_TO_USER else self._marked(value) for key, value in response.items()
+            key: value if key == SHOWN_TO_USER else self._marked(value) for key, value in response.items()
         }
 
     def _marked(self, value: Any) -> Any:
