@@ -43,7 +43,7 @@ async def test_a_page_contains_exactly_the_metrics_that_are_declared(tmp_path: P
     metrics.expose_tokens([SimpleNamespace(name="cloud", results={"failed": 6})])
     metrics.expose_alerts(SimpleNamespace(firing={"denials": 2}, results={("ops", "failed"): 8}))
     metrics.expose_approvals(
-        SimpleNamespace(results={"denied": 4}, pending=3, told={("ops", "delivered"): 6})
+        SimpleNamespace(results={"denied": 4}, pending=3, deliveries={("ops", "delivered"): 6})
     )
     export = {"results": {"refused": 2}, "failures": 3, "lag_seconds": 1.5, "lag_records": 7}
     metrics.expose_exports([SimpleNamespace(name="siem", **export)])
