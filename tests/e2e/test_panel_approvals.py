@@ -33,7 +33,7 @@ async def browser() -> AsyncIterator[Browser]:
 
 def request_in(folder: Path, text: str) -> ApprovalRequest:
     with closing(ApprovalTable(open_approvals(None, folder / "state"))) as table:
-        made = table.ask(asked_call(to=EVIL, body=text), now(), 3_600_000, 1).request
+        made = table.ask([asked_call(to=EVIL, body=text)], now(), 3_600_000, 1)[0].request
     assert made
     return made
 

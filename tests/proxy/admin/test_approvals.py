@@ -60,7 +60,7 @@ def table_in(folder: Path) -> Iterator[ApprovalTable]:
 
 def request_in(folder: Path, persons: int = 1, key: str = "alice", **arguments: Any) -> ApprovalRequest:
     with table_in(folder) as table:
-        made = table.ask(asked_call(key=key, **arguments), now(), HOUR, persons).request
+        made = table.ask([asked_call(key=key, **arguments)], now(), HOUR, persons)[0].request
     assert made
     return made
 
@@ -309,7 +309,7 @@ async def test_forged_links_are_refused_with_a_page(tmp_path: Path) -> None:
 async def test_a_removed_request_and_an_expired_one_have_a_page(tmp_path: Path) -> None:
     async with linked(tmp_path) as gateway:
         with table_in(tmp_path) as table:
-            made = table.ask(asked_call(), now() - 2 * HOUR, HOUR, 1).request
+            made = table.ask([asked_call()], now() - 2 * HOUR, HOUR, 1)[0].request
         assert made
         code, page, _ = await open_link(gateway, token_of(made))
         assert (code, "has expired" in page) == (403, True)

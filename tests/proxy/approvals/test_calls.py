@@ -234,6 +234,87 @@ async def test_settings_are_reloaded_while_a_call_waits(tmp_path: Path) -> None:
         assert b"functionCall" in (await answer).body
 
 
+def asks_for(*mails: Json) -> Json:
+    parts = [{"functionCall": {"name": "send_mail", "args": mail}} for mail in mails]
+    again = {"when": {"tool_response": True}, "answer": {"text": "They need approvals."}}
+    return {"rules": [again, {"answer": {"parts": parts}}]}
+
+
+def calls_in(answer: Answer) -> list[Json]:
+    parts = answer.json["candidates"][0]["content"]["parts"]
+    return [part["functionCall"]["args"] for part in parts if "functionCall" in part]
+
+
+async def test_an_approval_is_not_used_up_by_an_answer_that_does_not_reach_the_agent(tmp_path: Path) -> None:
+    mails = [{"to": "ann"}, {"to": "bob"}]
+    async with approving_gateway(tmp_path, asks_for(*mails)) as gateway:
+
+        async def try_again() -> tuple[list[Json], list[str]]:
+            answer = await post(gateway.url, UNARY, prompt("send them"), SESSION)
+            receipt = await receipt_of(gateway.url, answer)
+            return calls_in(answer), [each["result"] for each in receipt["approvals"]]
+
+        assert await try_again() == ([], ["asked", "asked"])
+        by_name = {json.loads(each.arguments)["to"]: each for each in gateway.people.pending()}
+        gateway.people.decide(by_name["ann"], decision())
+        for _ in range(2):
+            assert await try_again() == ([], ["not made", "asked"])
+        sent = json.dumps(gateway.gateway.generated[-1].body)
+        assert f"This call is approved (request {by_name['ann'].short_id}), but was not made" in sent
+        gateway.people.decide(by_name["bob"], decision())
+        assert await try_again() == (mails, ["approved", "approved"])
+
+
+async def test_all_calls_of_a_held_answer_are_asked_about_at_once(tmp_path: Path) -> None:
+    mails = [{"to": "ann"}, {"to": "bob"}, {"to": "ann"}]
+    async with approving_gateway(tmp_path, asks_for(*mails), mode="hold", hold=60) as gateway:
+        answer = asyncio.create_task(post(gateway.url, UNARY, prompt("send them"), SESSION))
+        await gateway.people.wait(2)
+        first = gateway.people.pending()
+        for each in first:
+            gateway.people.decide(each, decision())
+        await until(lambda: len(gateway.people.pending()) == 1)
+        [again] = gateway.people.pending()
+        assert json.loads(again.arguments) == {"to": "ann"}, "the same mail twice needs two approvals"
+        gateway.people.decide(again, decision())
+        assert calls_in(await answer) == mails
+        assert not gateway.approvals._waiting
+
+
+async def test_a_denial_ends_the_wait_for_the_other_calls_of_an_answer(tmp_path: Path) -> None:
+    mails = [{"to": "ann"}, {"to": "bob"}]
+    async with approving_gateway(tmp_path, asks_for(*mails), mode="hold", hold=60) as gateway:
+        answer = asyncio.create_task(post(gateway.url, UNARY, prompt("send them"), SESSION))
+        await gateway.people.wait(2)
+        gateway.people.decide(gateway.people.pending()[0], decision(approves=False))
+        receipt = await receipt_of(gateway.url, await answer)
+    assert sorted(each["result"] for each in receipt["approvals"]) == ["asked", "denied"]
+
+
+async def test_nobody_is_asked_about_an_answer_with_a_denied_call(tmp_path: Path) -> None:
+    rule = {"tool": "read_*", "reason": "never"}
+    denies = {"type": "builtin", "builtin": "tools", "name": "denies", "options": {"deny": [rule]}}
+    script = asks_for({"to": "ann"})
+    script["rules"][1]["answer"]["parts"].append({"functionCall": {"name": "read_mail", "args": {}}})
+    async with approving_gateway(tmp_path, script, {"BeforeTool": [ASKS, denies]}) as gateway:
+        answer = await post(gateway.url, UNARY, prompt("send it"), SESSION)
+        assert calls_in(answer) == []
+        assert gateway.people.pending() == []
+        sent = json.dumps(gateway.gateway.generated[-1].body)
+    assert "never" in sent
+    assert "you may make this call again on its own" in sent
+
+
+async def test_an_answer_with_too_many_calls_asks_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(asking, "MAX_TOGETHER", 2)
+    async with approving_gateway(tmp_path, asks_for(*({"to": f"{n}"} for n in range(3)))) as gateway:
+        answer = await post(gateway.url, UNARY, prompt("send them"), SESSION)
+        assert calls_in(answer) == []
+        assert gateway.people.pending() == []
+
+
 async def test_another_key_or_session_cannot_use_an_approval(tmp_path: Path) -> None:
     others = [{**SESSION, "x-hookgate-session": "s-2"}, {**SESSION, "x-goog-api-key": "another-key"}]
     async with (

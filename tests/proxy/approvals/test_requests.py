@@ -14,12 +14,12 @@ from hookgate.proxy.approvals.requests import (
     ApprovalRequest,
     DecisionError,
     Scope,
-    printable,
     read_row,
     request_document,
     request_summary,
     row_of,
     shown_arguments,
+    shown_name,
     visible,
 )
 from hookgate.translator.fields import same
@@ -109,8 +109,8 @@ def test_what_is_invisible_is_shown_as_codes_and_nothing_is_lost() -> None:
 
 
 def test_names_are_one_line_and_are_cut() -> None:
-    assert printable("a\nb\tc\u202e") == r"a\nb\tc\u202e"
-    assert len(printable("x" * 5000)) == 200
+    assert shown_name("a\nb\tc\u202e") == r"a\nb\tc\u202e"
+    assert len(shown_name("x" * 5000)) == 200
     assert visible("Grüße") == "Grüße"
 
 
@@ -131,7 +131,7 @@ def test_a_row_is_read_as_it_was_stored(arguments: Any) -> None:
     at = now()
     made = ApprovalRequest.about(call(arguments), "a" * 32, at, at + 1000, 2)
     assert made
-    decided = made.decided(decision("ada"))
+    decided = made.after(decision("ada"))
     assert read_row(row_of(made)) == made
     assert read_row(row_of(decided)) == decided
     assert json.loads(made.arguments) == arguments
@@ -141,46 +141,46 @@ def test_a_row_is_read_as_it_was_stored(arguments: Any) -> None:
 
 
 def test_one_person_approves_or_denies() -> None:
-    assert request().decided(decision()).state == "approved"
-    denied = request().decided(decision(approves=False, reason="no"))
+    assert request().after(decision()).state == "approved"
+    denied = request().after(decision(approves=False, reason="no"))
     assert (denied.state, denied.deciders) == ("denied", ["ada"])
 
 
 def test_two_persons_must_be_two() -> None:
-    first = request(persons=2).decided(decision("Ada@example.com"))
+    first = request(persons=2).after(decision("Ada@example.com"))
     assert first.state == "pending"
     with pytest.raises(DecisionError, match="another person"):
-        first.decided(decision("ada@EXAMPLE.com"))
-    second = first.decided(decision("bob"))
+        first.after(decision("ada@EXAMPLE.com"))
+    second = first.after(decision("bob"))
     assert (second.state, second.deciders) == ("approved", ["Ada@example.com", "bob"])
-    assert first.decided(decision("bob", approves=False)).state == "denied"
+    assert first.after(decision("bob", approves=False)).state == "denied"
 
 
 def test_two_persons_must_approve_the_same() -> None:
-    first = request(persons=2).decided(decision("ada"))
+    first = request(persons=2).after(decision("ada"))
     with pytest.raises(DecisionError, match="ada has approved it for: once"):
-        first.decided(decision("bob", scope=TOOLS))
+        first.after(decision("bob", scope=TOOLS))
 
 
 def test_approvals_before_a_denial_do_not_count() -> None:
-    denied = request(persons=2).decided(decision("ada")).decided(decision("bob", approves=False))
-    assert denied.decided(decision("ada")).state == "pending"
+    denied = request(persons=2).after(decision("ada")).after(decision("bob", approves=False))
+    assert denied.after(decision("ada")).state == "pending"
 
 
 def test_what_is_over_is_not_decided() -> None:
     over = replace(request(), expires=now() - 1)
     with pytest.raises(DecisionError, match="expired"):
-        over.decided(decision())
+        over.after(decision())
     used = replace(request(), state="used")
     for approves in (True, False):
         with pytest.raises(DecisionError, match="has been made"):
-            used.decided(decision(approves=approves))
+            used.after(decision(approves=approves))
     with pytest.raises(DecisionError, match="was approved by ada"):
-        request().decided(decision()).decided(decision("bob"))
+        request().after(decision()).after(decision("bob"))
 
 
 def test_an_approval_is_withdrawn_by_a_denial() -> None:
-    assert request().decided(decision()).decided(decision("bob", approves=False)).state == "denied"
+    assert request().after(decision()).after(decision("bob", approves=False)).state == "denied"
 
 
 @pytest.mark.parametrize(
@@ -193,9 +193,9 @@ def test_an_approval_is_withdrawn_by_a_denial() -> None:
 )
 def test_tools_are_approved_within_bounds(scope: Scope, why: str) -> None:
     with pytest.raises(DecisionError, match=why):
-        request().decided(decision(scope=scope))
+        request().after(decision(scope=scope))
 
 
 def test_tools_are_not_approved_for_callers_without_a_key() -> None:
     with pytest.raises(DecisionError, match="this call has none"):
-        replace(request(), key="").decided(decision(scope=TOOLS))
+        replace(request(), key="").after(decision(scope=TOOLS))

@@ -1,5 +1,6 @@
 """Requests in the database, as gateways that share it see them."""
 
+import json
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -32,7 +33,8 @@ def tables(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Tables]:
 def ask(
     table: ApprovalTable, call: AskedCall | None = None, at: int | None = None, persons: int = 1
 ) -> Standing:
-    return table.ask(call or asked_call(to="ann"), at or now(), HOUR, persons)
+    [standing] = table.ask([call or asked_call(to="ann")], at or now(), HOUR, persons)
+    return standing
 
 
 def approve(table: ApprovalTable, standing: Standing, **more: object) -> None:
@@ -78,6 +80,34 @@ def test_nobody_else_and_no_other_call_uses_an_approval(tables: Tables, other: A
     approve(tables[0], ask(tables[0]))
     assert ask(tables[1], other).result == "pending"
     assert ask(tables[1]).result == "approved"
+
+
+def test_the_calls_of_one_answer_use_their_approvals_together_or_not_at_all(tables: Tables) -> None:
+    def ask_both() -> list[str]:
+        both = [asked_call(to="ann"), asked_call(to="bob")]
+        return [each.result for each in tables[0].ask(both, now(), HOUR, 1)]
+
+    assert ask_both() == ["pending", "pending"]
+    by_name = {json.loads(each.arguments)["to"]: each.id for each in tables[1].latest(2, ("pending",))}
+    tables[1].decide(by_name["ann"], decision())
+    for _ in range(2):
+        assert ask_both() == ["approved", "pending"]
+    tables[1].decide(by_name["bob"], decision())
+    assert ask_both() == ["approved", "approved"]
+    assert ask_both() == ["pending", "pending"], "both are used up"
+
+
+def test_two_equal_calls_of_one_answer_need_two_approvals(tables: Tables) -> None:
+    twice = [asked_call(to="ann")] * 2
+    found = [tables[0].ask(twice, now(), HOUR, 1)]
+    assert len(tables[0].latest(5, ("pending",))) == 1, "the same request twice"
+    for _ in range(2):
+        approve(tables[0], found[-1][1])
+        found.append(tables[0].ask(twice, now(), HOUR, 1))
+    assert [[each.result for each in both] for both in found[1:]] == [
+        ["approved", "pending"],
+        ["approved"] * 2,
+    ]
 
 
 def test_a_denied_call_stays_denied_without_another_request(tables: Tables) -> None:

@@ -24,7 +24,7 @@ def table(tmp_path: Path) -> Iterator[ApprovalTable]:
 
 
 def ask(table: ApprovalTable, call: AskedCall | None = None, persons: int = 1) -> Standing:
-    return table.ask(call or asked_call(to="ann"), now(), HOUR, persons)
+    return table.ask([call or asked_call(to="ann")], now(), HOUR, persons)[0]
 
 
 def id_of(standing: Standing) -> str:

@@ -21,7 +21,7 @@ from hookgate.proxy.approvals.requests import (
     Scope,
     Way,
     check_person,
-    decided_change,
+    decision_change,
     request_document,
     request_summary,
     shown_arguments,
@@ -110,7 +110,7 @@ class ApprovalPanel:
         """Return the change that a decision makes. Raises ApiError (409) if it is not possible."""
         try:
             check(request)
-            request.decided(decision)
+            request.after(decision)
         except DecisionError as error:
             raise ApiError(409, str(error)) from None
 
@@ -121,7 +121,7 @@ class ApprovalPanel:
                 raise ApiError(409, str(error)) from None
             return request_document(new, _now())
 
-        return Action(*decided_change(request, decision), make)
+        return Action(*decision_change(request, decision), make)
 
     # ---- pages of links
 

@@ -8,7 +8,7 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,6 +36,9 @@ _SWEEP_EVERY = 120
 MAX_WAITING = 20
 """The answers to one key that wait at the same time; any other one is denied like a ticket."""
 
+MAX_TOGETHER = 100
+"""The calls that are looked up together. They are one transaction, for which other calls wait."""
+
 _NEEDED = (
     "This call needs a person's approval, and people were asked (request {id}). Make exactly this call again "
     "when it is approved."
@@ -44,15 +47,22 @@ _TIMED_OUT = (
     "This call needs a person's approval, and nobody has decided within {seconds:g} seconds (request {id}). "
     "Make exactly this call again when it is approved."
 )
+_NOT_MADE = (
+    "This call is approved (request {id}), but was not made, because another call of the same answer is not. "
+    "Make exactly this call again, alone or with the other one when that is approved."
+)
 _DENIED = "A person has denied this call (request {id})."
 _FULL = (
     "This call needs a person's approval, and too many calls of this key wait for one already. Wait until "
     "people have decided about them."
 )
+_TOO_MANY = f"This call needs a person's approval, as do over {MAX_TOGETHER} calls of this answer. Make fewer at once."
 _TOO_LARGE = "This call needs a person's approval, and its arguments are too large for people to read."
 _FAILED = "This call needs a person's approval, which nobody can be asked for at the moment. Try again later."
 
-AnswerResult = Literal["approved", "denied", "asked", "timed out", "full", "too large", "failed"]
+AnswerResult = Literal["approved", "not made", "denied", "asked", "timed out", "full", "too large", "failed"]
+
+_Waited = Literal["decided", "timed out", "not held"]
 
 RecordChange = Callable[[str, str, JsonObject], Awaitable[None]]
 """Records a change: who made it, what was changed, and more about it. Raises ApiError if it cannot."""
@@ -75,7 +85,7 @@ class ApprovalAnswer:
         request = self.request
         if request is None:
             return {"result": self.result}
-        by = {"by": request.deciders} if self.result in ("approved", "denied") else {}
+        by = {"by": request.deciders} if self.result in ("approved", "not made", "denied") else {}
         scope = {"scope": request.scope} if self.passes else {}
         return {"request": request.id, "result": self.result, **by, **scope}
 
@@ -93,7 +103,7 @@ class Approvals:
         """`record` puts requests on record, if there is an audit."""
         self._settings, self._table, self._teller, self._record = settings, table, teller, record
         self._threads = DatabaseThreads("the approvals", "hookgate-approvals", 1)
-        self._asking: set[asyncio.Task[Standing]] = set()
+        self._asking: set[asyncio.Task[list[Standing]]] = set()
         self._waiting: dict[str, set[asyncio.Future[None]]] = {}
         self._waiting_by_key = Counter[str]()
         self._polling: asyncio.Task[None] | None = None
@@ -112,40 +122,61 @@ class Approvals:
         """The seconds for which an answer waits for decisions about its calls; 0 if it does not."""
         return self._settings.hold if self._settings.mode == "hold" else 0.0
 
-    async def answer(self, asked: AskedCall, until: float | None = None) -> ApprovalAnswer:
-        """Return whether a call may pass.
+    async def answer(self, calls: Sequence[AskedCall], until: float | None = None) -> list[ApprovalAnswer]:
+        """Return for each of some calls whether it may pass. Unless all may, no approval is used up.
 
-        It waits for a decision until a time on the monotonic clock, or not at all without that.
+        It waits for decisions until a time on the monotonic clock, or not at all without that.
         """
         try:
-            answer = await self._ask_and_wait(asked, until)
+            if len(calls) > MAX_TOGETHER:
+                answers = [ApprovalAnswer("full", _TOO_MANY) for _ in calls]
+            else:
+                answers = await self._ask_and_wait(calls, until)
         except (StoreError, ApiError) as error:
-            log.error("a call was denied, because people cannot be asked: %s", error)
-            answer = ApprovalAnswer("failed", _FAILED)
+            log.error("calls were denied, because people cannot be asked: %s", error)
+            answers = [ApprovalAnswer("failed", _FAILED) for _ in calls]
         except Exception:
-            log.exception("internal error in approvals, so a call was denied; please report this")
-            answer = ApprovalAnswer("failed", _FAILED)
-        self.results[answer.result] += 1
-        return answer
+            log.exception("internal error in approvals, so calls were denied; please report this")
+            answers = [ApprovalAnswer("failed", _FAILED) for _ in calls]
+        self.results.update(answer.result for answer in answers)
+        return answers
 
-    async def _ask_and_wait(self, asked: AskedCall, until: float | None) -> ApprovalAnswer:
-        """Ask about a call, and wait for the decision. Raises StoreError, or ApiError."""
+    async def _ask_and_wait(self, calls: Sequence[AskedCall], until: float | None) -> list[ApprovalAnswer]:
+        """Ask about calls, and wait until all are decided. Raises StoreError, or ApiError."""
         while True:
-            standing = await self._ask_even_if_client_leaves(asked)
-            request = standing.request
-            if standing.result != "pending" or request is None:
-                return _answer_for(standing)
-            waited = await self._wait_for_decision(request, until)
-            if waited == "decided":
-                continue  # to ask again uses up an approval that is for one call
-            text = _TIMED_OUT if waited == "timed out" else _NEEDED
-            reason = text.format(id=request.short_id, seconds=self.hold)
-            reason = f"{reason}\n{asked.why}" if asked.why else reason
-            return ApprovalAnswer("timed out" if waited == "timed out" else "asked", reason, request)
+            standings = await self._ask_even_if_client_leaves(calls)
+            results = {each.result for each in standings}
+            if results == {"approved"}:
+                return [ApprovalAnswer("approved", "", each.request) for each in standings]
+            waited: _Waited = "not held"
+            if results <= {"approved", "pending"}:  # otherwise, no decision could let all pass
+                pending = (each.request for each in standings if each.result == "pending")
+                undecided = {request.id: request for request in pending if request is not None}
+                waited = await self._wait_for_decision([*undecided.values()], until)
+            if waited != "decided":
+                return [self._denial(*each, waited) for each in zip(calls, standings, strict=True)]
 
-    async def _ask_even_if_client_leaves(self, asked: AskedCall) -> Standing:
-        """Ask about a call, and do not stop if the client leaves: people are told of each stored request."""
-        asking = asyncio.create_task(self._ask(asked))
+    def _denial(self, asked: AskedCall, standing: Standing, waited: _Waited) -> ApprovalAnswer:
+        """Return why a call is not made, at least not now."""
+        request = standing.request
+        result: AnswerResult
+        if request is None:
+            result, reason = ("full", _FULL) if standing.result == "full" else ("too large", _TOO_LARGE)
+            return ApprovalAnswer(result, reason)
+        if standing.result == "approved":
+            result, text, more = "not made", _NOT_MADE, ""
+        elif standing.result == "denied":
+            result, text, more = "denied", _DENIED, request.decisions[-1].reason
+        elif waited == "timed out":
+            result, text, more = "timed out", _TIMED_OUT, asked.why
+        else:
+            result, text, more = "asked", _NEEDED, asked.why
+        reason = text.format(id=request.short_id, seconds=self.hold)
+        return ApprovalAnswer(result, f"{reason}\n{more}" if more else reason, request)
+
+    async def _ask_even_if_client_leaves(self, calls: Sequence[AskedCall]) -> list[Standing]:
+        """Ask about calls, and do not stop if the client leaves: people are told of each stored request."""
+        asking = asyncio.create_task(self._ask(calls))
         self._asking.add(asking)
         asking.add_done_callback(self._asking.discard)
         try:
@@ -154,39 +185,41 @@ class Approvals:
             asking.add_done_callback(_log_failure)
             raise
 
-    async def _ask(self, asked: AskedCall) -> Standing:
-        """Look the call up, and have people asked if nobody was. Raises StoreError, or ApiError."""
+    async def _ask(self, calls: Sequence[AskedCall]) -> list[Standing]:
+        """Look calls up, and have people asked if nobody was. Raises StoreError, or ApiError."""
         settings, now = self._settings, time.time_ns() // 1_000_000
         milliseconds = int(settings.expiry_hours * 3_600_000)
-        standing = await self._threads.run(self._table.ask, asked, now, milliseconds, settings.persons)
-        if standing.is_new and (request := standing.request) is not None:
-            await self._put_on_record(request)
+        standings = await self._threads.run(self._table.ask, calls, now, milliseconds, settings.persons)
+        new = [each.request for each in standings if each.is_new and each.request]
+        await self._put_on_record(new)
+        for request in new:
             self._teller.tell(request)
-            self.pending += 1
-        return standing
+        self.pending += len(new)
+        return standings
 
-    async def _put_on_record(self, request: ApprovalRequest) -> None:
-        """Record that people are asked. Raises ApiError, and removes the request, if that is not possible."""
+    async def _put_on_record(self, requests: Sequence[ApprovalRequest]) -> None:
+        """Record that people are asked. If that is not possible, remove the requests, and raise ApiError."""
         if self._record is None:
             return
-        about = {"request": request.id, "call": request.call, "sha256": request.digest.hex()}
         try:
-            await self._record(request.key or "no key", "approvals.request", about)
+            for request in requests:
+                about = {"request": request.id, "call": request.call, "sha256": request.digest.hex()}
+                await self._record(request.key or "no key", "approvals.request", about)
         except ApiError:
-            await self._threads.run(self._table.withdraw, request.id)
+            await self._threads.run(self._table.withdraw, [request.id for request in requests])
             raise
 
     # ---- waiting
 
-    async def _wait_for_decision(
-        self, request: ApprovalRequest, until: float | None
-    ) -> Literal["decided", "timed out", "not held"]:
-        """Wait until a request is decided, unless calls do not wait, or too many of the key do."""
-        if until is None or self._waiting_by_key[request.key] >= MAX_WAITING:
+    async def _wait_for_decision(self, requests: Sequence[ApprovalRequest], until: float | None) -> _Waited:
+        """Wait until one of an answer's requests is decided, unless answers do not wait, or too many do."""
+        key = requests[0].key
+        if until is None or self._waiting_by_key[key] >= MAX_WAITING:
             return "not held"
         decided = asyncio.get_running_loop().create_future()
-        self._waiting.setdefault(request.id, set()).add(decided)
-        self._waiting_by_key[request.key] += 1
+        for request in requests:
+            self._waiting.setdefault(request.id, set()).add(decided)
+        self._waiting_by_key[key] += 1
         if self._polling is None:
             self._polling = asyncio.create_task(self._poll())
         try:
@@ -195,12 +228,13 @@ class Approvals:
         except TimeoutError:
             return "timed out"
         finally:
-            self._waiting[request.id].discard(decided)
-            if not self._waiting[request.id]:
-                del self._waiting[request.id]
-            self._waiting_by_key[request.key] -= 1
-            if not self._waiting_by_key[request.key]:
-                del self._waiting_by_key[request.key]
+            for request in requests:
+                self._waiting[request.id].discard(decided)
+                if not self._waiting[request.id]:
+                    del self._waiting[request.id]
+            self._waiting_by_key[key] -= 1
+            if not self._waiting_by_key[key]:
+                del self._waiting_by_key[key]
         return "decided"
 
     async def _poll(self) -> None:
@@ -257,25 +291,10 @@ class Approvals:
         await asyncio.to_thread(self._threads.close)
 
 
-def _log_failure(asking: asyncio.Task[Standing]) -> None:
+def _log_failure(asking: asyncio.Task[list[Standing]]) -> None:
     """Log that people could not be asked about a call whose client has left."""
     if not asking.cancelled() and (error := asking.exception()) is not None:
         log.error("people cannot be asked: %s", error)
-
-
-def _answer_for(standing: Standing) -> ApprovalAnswer:
-    request = standing.request
-    if standing.result == "approved":
-        return ApprovalAnswer("approved", "", request)
-    if standing.result == "denied" and request is not None:
-        reason = request.decisions[-1].reason
-        text = _DENIED.format(id=request.short_id)
-        return ApprovalAnswer("denied", f"{text}\n{reason}" if reason else text, request)
-    if standing.result == "full":
-        return ApprovalAnswer("full", _FULL)
-    if standing.result == "too large":
-        return ApprovalAnswer("too large", _TOO_LARGE)
-    return ApprovalAnswer("failed", _FAILED)
 
 
 @asynccontextmanager

@@ -105,7 +105,7 @@ class ApprovalDecision:
 
 @dataclass(frozen=True, slots=True)
 class ApprovalRequest:
-    """A request as it is stored. `arguments` is JSON in ASCII; `tool` is printable."""
+    """A request as it is stored. `arguments` is JSON in ASCII; `tool` is as people are shown it."""
 
     id: str
     key: str
@@ -140,8 +140,8 @@ class ApprovalRequest:
             asked.session,
             asked.call,
             asked.team,
-            printable(asked.agent),
-            printable(asked.tool),
+            shown_name(asked.agent),
+            shown_name(asked.tool),
             asked.digest,
             arguments,
             asked.hooks,
@@ -174,7 +174,7 @@ class ApprovalRequest:
         """Return the state: one whose time is over and that nobody has denied or used has expired."""
         return "expired" if self.state in ("pending", "approved") and self.expires <= now else self.state
 
-    def decided(self, decision: ApprovalDecision) -> "ApprovalRequest":
+    def after(self, decision: ApprovalDecision) -> "ApprovalRequest":
         """Return the request after a decision. Raises DecisionError."""
         if self.state_at(decision.at) == "expired" or self.expires <= decision.at:
             raise DecisionError(f"The request {self.short_id} expired at {_time(self.expires)}.")
@@ -221,7 +221,7 @@ def check_person(
         raise DecisionError(f"{decision.by} may not approve calls of their own key.")
 
 
-def decided_change(request: ApprovalRequest, decision: ApprovalDecision) -> tuple[str, JsonObject]:
+def decision_change(request: ApprovalRequest, decision: ApprovalDecision) -> tuple[str, JsonObject]:
     """Return the name of a decision in the audit, and what it is about."""
     about: JsonObject = {
         "request": request.id,
@@ -248,7 +248,7 @@ _BLANK = re.compile(
 """Characters that are invisible although they count as printable."""
 
 
-def printable(text: str) -> str:
+def shown_name(text: str) -> str:
     """Return a name on one line as people are shown it, cut if it is long."""
     shown = one_line(text)
     return shown if len(shown) <= _LONGEST_NAME else f"{shown[: _LONGEST_NAME - 1]}…"

@@ -7,12 +7,13 @@ is used once, whichever of them it reaches.
 import re
 import secrets
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Literal
 
-from sqlalchemy import ColumnElement, Connection, and_, delete, func, literal, or_, select, update
+from sqlalchemy import ColumnElement, Connection, and_, delete, func, insert, literal, or_, select, update
 
 from hookgate.proxy.approvals.requests import (
     ApprovalDecision,
@@ -37,8 +38,8 @@ another one.
 MAX_OPEN_OF_ALL = 1000
 """The same for all keys together."""
 
-_CREATING = 0x617070726F766521
-"""The key of the lock of a server under which requests are created: `approve!` in ASCII."""
+_CHANGING = 0x617070726F766521
+"""The key of the lock of a server under which requests are created and decided: `approve!` in ASCII."""
 
 _UNNAMED_KEY = re.compile(r"[0-9a-f]{24}|")
 _DAY = 24 * 3600 * 1000
@@ -69,46 +70,39 @@ class ApprovalTable(StoredTable):
 
     # ---- calls
 
-    def ask(self, asked: AskedCall, now: int, milliseconds: int, persons: int) -> Standing:
-        """Return whether a call may pass, and use up its approval if that is for one call.
+    def ask(self, calls: Sequence[AskedCall], now: int, milliseconds: int, persons: int) -> list[Standing]:
+        """Return for each call whether it may pass. If all may, approvals for one call are used up.
 
-        If nobody was asked yet, a request is created, which expires after so many milliseconds, and which so
-        many persons must approve.
+        For calls about which nobody was asked yet, requests are created, which expire after so many
+        milliseconds, and which so many persons must approve.
         """
-        with self._transaction() as connection:
+        with self._changing() as connection:
             _expire(connection, now)
-            known = _about(connection, asked, now)
-            for request in known:
-                if request.state == "denied":
-                    return Standing("denied", request)
-            for request in known:
-                if request.state == "approved" and _may_pass(connection, request, now):
-                    return Standing("approved", request)
-            for request in known:
-                if request.state == "pending":
-                    return Standing("pending", request)
-            if not self._database.is_file:  # one gateway after the other, or each would find room
-                connection.execute(select(func.pg_advisory_xact_lock(_CREATING)))
-            if _is_full(connection, asked.key, now):
-                return Standing("full")
-            id_ = secrets.token_hex(16)
-            new = ApprovalRequest.about(asked, id_, now, now + milliseconds, persons)
-            if new is None:
-                return Standing("too large")
-            insert = self._database.insert(approvals).values(row_of(new)).on_conflict_do_nothing()
-            if connection.execute(insert.returning(approvals.c.id)).first() is not None:
-                return Standing("pending", new, is_new=True)
-        # Another gateway has asked at the same moment, and people may have decided already.
-        pending = self._pending(asked)
-        return Standing("pending", pending) if pending else self.ask(asked, now, milliseconds, persons)
+            standings: list[Standing] = []
+            used: set[str] = set()
+            for asked in calls:
+                standing = _standing(connection, asked, now, used) or _create(
+                    connection, asked, now, now + milliseconds, persons
+                )
+                standings.append(standing)
+                if standing.result == "approved" and standing.request and standing.request.scope == "once":
+                    used.add(standing.request.id)
+            if used and all(each.result == "approved" for each in standings):
+                is_used = approvals.c.id.in_(used)
+                connection.execute(update(approvals).where(is_used).values(state="used"))
+            return standings
 
-    def _pending(self, asked: AskedCall) -> ApprovalRequest | None:
-        found = self._select(select(approvals).where(_is_same(asked), approvals.c.state == "pending"))
-        return read_row(found[0]) if found else None
+    @contextmanager
+    def _changing(self) -> Iterator[Connection]:
+        """Begin a transaction beside which no other one, of any gateway, creates or decides requests."""
+        with self._transaction() as connection:
+            if not self._database.is_file:  # a file has one such transaction at a time
+                connection.execute(select(func.pg_advisory_xact_lock(_CHANGING)))
+            yield connection
 
-    def withdraw(self, id_: str) -> None:
-        """Remove a request about which nobody was told."""
-        self._write(delete(approvals).where(approvals.c.id == id_))
+    def withdraw(self, ids: Collection[str]) -> None:
+        """Remove requests about which nobody was told."""
+        self._write(delete(approvals).where(approvals.c.id.in_(ids)))
 
     def states(self, ids: Collection[str]) -> dict[str, State]:
         """Return the states of requests by their IDs."""
@@ -152,14 +146,14 @@ class ApprovalTable(StoredTable):
 
         `check` may raise DecisionError for the request. Raises DecisionError if it is not possible.
         """
-        with self._transaction() as connection:
-            query = select(approvals).where(approvals.c.id == id_).with_for_update()
+        with self._changing() as connection:
+            query = select(approvals).where(approvals.c.id == id_)
             row = connection.execute(query).mappings().first()
             if row is None:
                 raise DecisionError("There is no such request: it was removed.")
             request = read_row(dict(row))
             check(request)
-            new = request.decided(decision)
+            new = request.after(decision)
             if new.state == "pending" and _waits_elsewhere(connection, request):
                 raise DecisionError(
                     "The same call was asked about again meanwhile; decide about that request."
@@ -173,7 +167,7 @@ class ApprovalTable(StoredTable):
 
     def sweep(self, now: int, days: float) -> int:
         """Remove requests whose time has been over for so many days. Returns how many were removed."""
-        with self._transaction() as connection:
+        with self._changing() as connection:
             _expire(connection, now)
             over = delete(approvals).where(approvals.c.expires < now - int(days * _DAY))
             return connection.execute(over).rowcount
@@ -187,6 +181,30 @@ def _expire(connection: Connection, now: int) -> None:
 def _is_same(asked: AskedCall) -> ColumnElement[bool]:
     columns = approvals.c
     return and_(columns.key == asked.key, columns.session == asked.session, columns.digest == asked.digest)
+
+
+def _standing(connection: Connection, asked: AskedCall, now: int, used: Collection[str]) -> Standing | None:
+    """Return what people have decided about a call, or None if nobody was asked.
+
+    Approvals in `used` are for other calls.
+    """
+    known = [request for request in _about(connection, asked, now) if request.id not in used]
+    results: tuple[Result, ...] = ("denied", "approved", "pending")
+    return next(
+        (Standing(result, request) for result in results for request in known if request.state == result),
+        None,
+    )
+
+
+def _create(connection: Connection, asked: AskedCall, now: int, expires: int, persons: int) -> Standing:
+    """Create a request about a call, unless the key has too many or people could not read it."""
+    if _is_full(connection, asked.key, now):
+        return Standing("full")
+    new = ApprovalRequest.about(asked, secrets.token_hex(16), now, expires, persons)
+    if new is None:
+        return Standing("too large")
+    connection.execute(insert(approvals).values(row_of(new)))
+    return Standing("pending", new, is_new=True)
 
 
 def _about(connection: Connection, asked: AskedCall, now: int) -> Sequence[ApprovalRequest]:
@@ -204,15 +222,6 @@ def _about(connection: Connection, asked: AskedCall, now: int) -> Sequence[Appro
         for request in found
         if request.scope != "tools" or request.state != "approved" or fnmatchcase(asked.tool, request.tools)
     ]
-
-
-def _may_pass(connection: Connection, request: ApprovalRequest, now: int) -> bool:
-    """Return whether an approval may be used, which then is used up if it is for one call."""
-    if request.scope != "once":
-        return True
-    columns = approvals.c
-    unused = and_(columns.id == request.id, columns.state == "approved", columns.expires > now)
-    return connection.execute(update(approvals).where(unused).values(state="used")).rowcount == 1
 
 
 def _is_full(connection: Connection, key: str, now: int) -> bool:

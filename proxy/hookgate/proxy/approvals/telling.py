@@ -12,7 +12,7 @@ from hookgate.hooks.timestamps import utc_text
 from hookgate.proxy.alerts.formats import Notice
 from hookgate.proxy.alerts.receivers import Receiver, close_receivers
 from hookgate.proxy.approvals.links import Links
-from hookgate.proxy.approvals.requests import ApprovalRequest, printable
+from hookgate.proxy.approvals.requests import ApprovalRequest, shown_name
 from hookgate.proxy.config import ApprovalSettings
 
 log = logging.getLogger("hookgate.approvals")
@@ -90,7 +90,7 @@ def request_notice(request: ApprovalRequest, link: str) -> Notice:
         "key": request.key,
         "team": request.team,
         "agent": request.agent,
-        "session": printable(request.session),
+        "session": shown_name(request.session),
     }
     expires = utc_text(request.expires / 1000, "seconds")
     data = {

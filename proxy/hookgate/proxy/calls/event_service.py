@@ -119,8 +119,9 @@ class EventService:
         record, services = call.record, call.services
         judge = Judge(engine, record, session, approvals=services.approvals)
         outcome: Outcome[Event] = await judge.fire(event)
-        if asks_people and isinstance(event, BeforeTool):
-            outcome.verdict = await judge.ask_people(cast("Outcome[BeforeTool]", outcome), may_wait=False)
+        if asks_people and isinstance(event, BeforeTool) and judge.leaves_to_people(outcome.verdict):
+            asked = cast("Outcome[BeforeTool]", outcome)
+            [outcome.verdict] = await judge.ask_people([asked], may_wait=False)
         output = combined_output(event, outcome)
         if services.transcripts is not None:
             line = {

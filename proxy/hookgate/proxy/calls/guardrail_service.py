@@ -4,13 +4,13 @@ Requests pass the hooks of BeforeModel and BeforeToolSelection, answers those of
 What a hook decides and this API cannot express is a denial.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from aiohttp import web
 from pydantic import ValidationError
 
-from hookgate.hooks import AfterModel, BeforeModel, BeforeTool, Engine, Verdict
+from hookgate.hooks import AfterModel, BeforeModel, BeforeTool, Engine, Outcome, Verdict
 from hookgate.hooks.errors import first_mistake
 from hookgate.hooks.events.base import SharedValue
 from hookgate.hooks.session import CallState
@@ -115,18 +115,25 @@ async def _judge_answer(judge: Judge, check: Check) -> JsonObject:
     body = await steps.run(shown_answer, check, calls)
     outcome = await judge.fire(AfterModel(SharedValue({}), body, check.model or ""))
     judge.raise_if_ended(outcome.verdict, AfterModel.name)
-    for call in calls if judge.listens_to(BeforeTool.name) else ():
-        await steps.pause()
-        await _judge_call(judge, call)
+    if judge.listens_to(BeforeTool.name):
+        await _judge_calls(judge, calls)
     return await steps.run(edited_answer, check, calls, outcome.event.body)
 
 
-async def _judge_call(judge: Judge, call: ShownCall) -> None:
-    """Run BeforeTool for a call in an answer. Raises CheckBlocked, or ApiError if a hook denies it."""
-    if call.arguments is None:
-        raise CheckBlocked(_NOT_JSON.format(name=call.name))
-    outcome = await judge.fire(BeforeTool(call.name, call.arguments))
-    verdict = await judge.ask_people(outcome, may_wait=False)
-    judge.raise_if_ended(verdict, BeforeTool.name)
-    if not same(outcome.event.tool_input, call.arguments):
-        raise EditBlocked("the arguments of a tool")
+async def _judge_calls(judge: Judge, calls: Sequence[ShownCall]) -> None:
+    """Run BeforeTool for the calls in an answer. Raises CheckBlocked, or ApiError if a hook denies one."""
+    left_to_people: list[Outcome[BeforeTool]] = []
+    for call in calls:
+        await judge.session.call_state.steps.pause()
+        if call.arguments is None:
+            raise CheckBlocked(_NOT_JSON.format(name=call.name))
+        outcome = await judge.fire(BeforeTool(call.name, call.arguments))
+        if judge.leaves_to_people(outcome.verdict):
+            left_to_people.append(outcome)
+        else:
+            judge.raise_if_ended(outcome.verdict, BeforeTool.name)
+        if not same(outcome.event.tool_input, call.arguments):
+            raise EditBlocked("the arguments of a tool")
+    if left_to_people:
+        for verdict in await judge.ask_people(left_to_people, may_wait=False):
+            judge.raise_if_ended(verdict, BeforeTool.name)

@@ -4,7 +4,7 @@ What it receives has a form that real clients display and do not retry: an error
 text where an error would make the client prompt the model again or retry.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -42,7 +42,7 @@ from hookgate.translator.request import requires_json
 from hookgate.translator.response import is_json_answer, is_whole
 
 if TYPE_CHECKING:  # it imports SQLAlchemy, which only approvals need
-    from hookgate.proxy.approvals.asking import Approvals
+    from hookgate.proxy.approvals.asking import ApprovalAnswer, Approvals
 
 DENIED = "A hook denied this call without giving a reason."
 STOPPED = "A hook stopped the agent without giving a reason."
@@ -161,16 +161,25 @@ class Judge:
             blocked = BlockedOutput(event.name, denying_hooks(outcome.runs), verdict.reason, event.tool_name)
             self.record.note_blocked(blocked, event.tool_input)
 
-    async def ask_people(self, outcome: Outcome[BeforeTool], *, may_wait: bool) -> Verdict:
-        """Return the verdict on a tool call; if it is `ask`, that of the people who were asked.
+    def leaves_to_people(self, verdict: Verdict) -> bool:
+        """Return whether people decide about a tool call with this verdict of its hooks."""
+        return self.approvals is not None and verdict.decision == "ask" and not verdict.stop
+
+    async def ask_people(self, outcomes: Sequence[Outcome[BeforeTool]], *, may_wait: bool) -> list[Verdict]:
+        """Return the verdicts of people on tool calls that hooks leave to them. Unless all pass, none does.
 
         If `may_wait`, that may take as long as the configuration says, for all tool calls of this call
         together. A tool call that is not approved is denied.
         """
-        verdict, event, session = outcome.verdict, outcome.event, self.session
-        if self.approvals is None or verdict.decision != "ask" or verdict.stop:
-            return verdict
-        asked = AskedCall(
+        assert self.approvals is not None  # noqa: S101  # for the type checker
+        asked = [self._asked_call(each) for each in outcomes]
+        until = self.record.start_waiting(self.approvals.hold) if may_wait else None
+        answers = await self.approvals.answer(asked, until)
+        return [self._verdict_of_people(*each) for each in zip(outcomes, asked, answers, strict=True)]
+
+    def _asked_call(self, outcome: Outcome[BeforeTool]) -> AskedCall:
+        event, session = outcome.event, self.session
+        return AskedCall(
             key=session.key,
             session=session.session_id,
             call=self.record.id,
@@ -179,10 +188,14 @@ class Judge:
             tool=event.tool_name,
             arguments=event.tool_input,
             hooks=asking_hooks(outcome.runs),
-            why=verdict.reason,
+            why=outcome.verdict.reason,
         )
-        until = self.record.start_waiting(self.approvals.hold) if may_wait else None
-        answer = await self.approvals.answer(asked, until)
+
+    def _verdict_of_people(
+        self, outcome: Outcome[BeforeTool], asked: AskedCall, answer: "ApprovalAnswer"
+    ) -> Verdict:
+        """Record what people have decided about a tool call, and return it as a verdict."""
+        event, verdict = outcome.event, outcome.verdict
         self.record.note_approval(answer.for_receipt())
         if answer.passes:
             return replace(verdict, decision="allow", reason="")

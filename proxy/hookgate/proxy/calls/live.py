@@ -458,9 +458,8 @@ class LiveSession:
         """Return the tool calls that the client may run, and the refused ones, each with the reason."""
         allowed: list[JsonObject] = []
         blocked: list[tuple[JsonObject, str]] = []
-        for tool_call in calls:
-            await self._call.steps.pause()
-            decided = _value_or_raise(await apply_rules(self._rules, tool_call))
+        decisions = _value_or_raise(await apply_rules(self._rules, calls, self._call.steps, together=False))
+        for tool_call, decided in zip(calls, decisions, strict=True):
             if isinstance(decided, BlockedCall):
                 blocked.append((tool_call, BLOCKED.format(decided.reason)))
             else:

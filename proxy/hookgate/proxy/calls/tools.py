@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
-from hookgate.hooks import BeforeTool, BeforeToolSelection
-from hookgate.hooks.session import CallState
+from hookgate.hooks import BeforeTool, BeforeToolSelection, Outcome, Verdict
+from hookgate.hooks.session import CallState, Steps
 from hookgate.proxy.calls.answer_reading import MAX_ANSWER
 from hookgate.proxy.calls.endings import AskAgain, Ended
 from hookgate.proxy.calls.judge import NO_REASON, Judge
@@ -44,6 +44,14 @@ class BlockedCall:
     """Whether the model is to be asked again with the reason, if possible."""
 
 
+@dataclass(frozen=True, slots=True)
+class LeftToPeople:
+    """A tool call that hooks leave to people."""
+
+    outcome: Outcome[BeforeTool]
+    rule: "ToolCallEvents"
+
+
 Decision: TypeAlias = BlockedCall | JsonObject
 """What rules decide on a tool call: its arguments, perhaps edited, or why it is blocked."""
 
@@ -53,8 +61,11 @@ _DecidedCall: TypeAlias = tuple[JsonObject, Decision]
 class ToolCallRule(Protocol):
     """Decides on one tool call at a time."""
 
-    async def judge_call(self, tool_call: JsonObject) -> Decision | Ended:
-        """Return the arguments, perhaps edited, or why the call is blocked, or what ends the whole answer."""
+    async def judge_call(self, tool_call: JsonObject) -> Decision | LeftToPeople | Ended:
+        """Return the arguments, perhaps edited, or why the call is blocked, or what ends the whole answer.
+
+        Only the last rule may leave the call to people.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,29 +125,52 @@ class ToolGate:
 
     async def _decide_on_calls(self, body: JsonObject) -> list[_DecidedCall] | Ended:
         """Return the calls that begin in a response with the decisions on them, or what ends the answer."""
-        decided_calls: list[_DecidedCall] = []
-        for tool_call in await self._state.steps.run(self._filter.starting_calls, body):
-            await self._state.steps.pause()
-            with self._state.steps.judging(tool_call):
-                decision = await apply_rules(self._rules, tool_call)
-            if isinstance(decision, Ended):
-                return decision
-            decided_calls.append((tool_call, decision))
-        return decided_calls
+        tool_calls = await self._state.steps.run(self._filter.starting_calls, body)
+        together = self._so_far.may_ask_again
+        decisions = await apply_rules(self._rules, tool_calls, self._state.steps, together=together)
+        if isinstance(decisions, Ended):
+            return decisions
+        return [*zip(tool_calls, decisions, strict=True)]
 
     def _apply(self, body: JsonObject, decided_calls: Sequence[_DecidedCall]) -> JsonObject:
         return self._filter.apply_decisions(body, [_for_filter(*each) for each in decided_calls])
 
 
-async def apply_rules(rules: Sequence[ToolCallRule], tool_call: JsonObject) -> Decision | Ended:
-    """Return the arguments with which a call may be made, after all rules in turn, or why it may not.
+async def apply_rules(
+    rules: Sequence[ToolCallRule], tool_calls: Sequence[JsonObject], steps: Steps, *, together: bool
+) -> list[Decision] | Ended:
+    """Return for each call the arguments with which it may be made, after all rules, or why it may not.
 
-    A rule may also end the whole answer.
+    A rule may also end the whole answer. With `together`, calls that are left to people are blocked if
+    another one is: the model is asked again then, and an approval would be used up for a call that is never
+    made.
     """
+    decisions: list[Decision | LeftToPeople] = []
+    for tool_call in tool_calls:
+        await steps.pause()
+        with steps.judging(tool_call):
+            decision = await _apply_rules_in_turn(rules, tool_call)
+        if isinstance(decision, Ended):
+            return decision
+        decisions.append(decision)
+    left = [each for each in decisions if isinstance(each, LeftToPeople)]
+    if together and any(isinstance(each, BlockedCall) and each.asks_again for each in decisions):
+        decided: list[Decision] = [_blocked(each.outcome.event.tool_name, _NOT_RUN) for each in left]
+    elif together and left:
+        decided = await left[0].rule.ask_people([each.outcome for each in left])
+    else:
+        decided = [decision for each in left for decision in await each.rule.ask_people([each.outcome])]
+    by_people = iter(decided)
+    return [next(by_people) if isinstance(each, LeftToPeople) else each for each in decisions]
+
+
+async def _apply_rules_in_turn(
+    rules: Sequence[ToolCallRule], tool_call: JsonObject
+) -> Decision | LeftToPeople | Ended:
     arguments = read_object(tool_call, "args")
     for rule in rules:
         decision = await rule.judge_call({**tool_call, "args": arguments})
-        if isinstance(decision, BlockedCall | Ended):
+        if isinstance(decision, BlockedCall | LeftToPeople | Ended):
             return decision
         arguments = decision
     return arguments
@@ -175,7 +209,7 @@ class ToolCallEvents:
     may_wait: bool = False
     """Whether a call may wait for people to decide about it."""
 
-    async def judge_call(self, tool_call: JsonObject) -> Decision | Ended:
+    async def judge_call(self, tool_call: JsonObject) -> Decision | LeftToPeople | Ended:
         """Return the arguments after hooks, or why the call is blocked, or what ends the answer."""
         name, arguments = str(tool_call.get("name") or ""), read_object(tool_call, "args")
         event = BeforeTool(name, arguments, self.descriptions.get(name))
@@ -185,16 +219,27 @@ class ToolCallEvents:
         if not name or read(tool_call, "willContinue") or read(tool_call, "partialArgs") is not None:
             reason = _IN_PIECES if name else _NO_NAME
             self.judge.record.note_blocked(BlockedOutput(BeforeTool.name, (), reason, name), arguments)
-            return BlockedCall(_SHOWN.format(name=name, reason=reason), reason, asks_again=False)
+            return _blocked(name, reason, asks_again=False)
         outcome = await self.judge.fire(event, plan=plan)
         verdict = outcome.verdict
         if verdict.stop and (ended := self.judge.ended_by(verdict, BeforeTool.name)):
             return ended
-        verdict = await self.judge.ask_people(outcome, may_wait=self.may_wait)
-        if verdict.denied:
-            reason = verdict.reason or NO_REASON
-            return BlockedCall(_SHOWN.format(name=name, reason=reason), reason, asks_again=True)
-        return outcome.event.tool_input
+        if self.judge.leaves_to_people(verdict):
+            return LeftToPeople(outcome, self)
+        return _decision(outcome.event, verdict)
+
+    async def ask_people(self, outcomes: Sequence[Outcome[BeforeTool]]) -> list[Decision]:
+        """Return what people decide on calls that hooks leave to them. Unless all are approved, none is."""
+        verdicts = await self.judge.ask_people(outcomes, may_wait=self.may_wait)
+        return [_decision(each.event, verdict) for each, verdict in zip(outcomes, verdicts, strict=True)]
+
+
+def _decision(event: BeforeTool, verdict: Verdict) -> Decision:
+    return _blocked(event.tool_name, verdict.reason or NO_REASON) if verdict.denied else event.tool_input
+
+
+def _blocked(name: str, reason: str, *, asks_again: bool = True) -> BlockedCall:
+    return BlockedCall(_SHOWN.format(name=name, reason=reason), reason, asks_again)
 
 
 class _AnswerSoFar:

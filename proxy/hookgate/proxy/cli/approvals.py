@@ -17,11 +17,11 @@ from hookgate.proxy.approvals.requests import (
     DecisionError,
     Scope,
     check_person,
-    decided_change,
+    decision_change,
     one_line,
-    printable,
     request_document,
     shown_arguments,
+    shown_name,
 )
 from hookgate.proxy.approvals.table import ApprovalTable
 from hookgate.proxy.audit.changes import operator_name, recording_changes
@@ -65,7 +65,7 @@ async def run_approvals(args: argparse.Namespace) -> int:
                 return 1
         with recording_changes(config.audit, url, state, decision.by) as record:
             new = _decide(config, table, request, decision)
-            name, about = decided_change(request, decision)
+            name, about = decision_change(request, decision)
             record(name, **about)
         _report(new, as_json=args.json)
     return 0
@@ -103,7 +103,7 @@ def _list(table: ApprovalTable, args: argparse.Namespace) -> int:
             each.tool,
             each.key or "-",
             each.team or "-",
-            printable(each.session)[:20],
+            shown_name(each.session)[:20],
             utc_text(each.created / 1000, "seconds"),
             utc_text(each.expires / 1000, "seconds"),
             ", ".join(decision.by for decision in each.approvals) or "-",
@@ -148,7 +148,7 @@ def _report(request: ApprovalRequest, *, as_json: bool) -> None:
 
 def _reason(text: str) -> str:
     if not text.isprintable() or len(text) > LONGEST_REASON:
-        raise ValueError(f"--reason: must be at most {LONGEST_REASON} printable characters")
+        raise ValueError(f"--reason: must be at most {LONGEST_REASON} shown_name characters")
     return text
 
 

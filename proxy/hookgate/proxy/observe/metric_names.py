@@ -304,8 +304,9 @@ LABELS = {
     "exports `delivered`, `refused` (by the receiver) or `missed` (removed by retention)",
     "rule": "the name of a rule of alerts",
     "receiver": "the name of a receiver of alerts",
-    "verdict": "`approved`, `denied`, `asked` (nobody has decided yet), `timed out`, `full` (too many "
-    "requests of the key), `too large` (for people to read) or `failed` (nobody could be asked)",
+    "verdict": "`approved`, `not made` (approved, but another call of the answer was not), `denied`, `asked` "
+    "(nobody has decided yet), `timed out`, `full` (too many requests of the key), `too large` (for people to "
+    "read) or `failed` (nobody could be asked)",
     "export": "a name in `[exports.NAME]`. The gateways of a team share an export, and show the same lag",
     "credential": "a name in `[credentials.NAME]`, `upstream.gemini_key` or `upstream.vertex_key`",
     "revision": "the hash that `/readyz` reports",
