@@ -56,7 +56,9 @@ _FULL = (
     "This call needs a person's approval, and too many calls of this key wait for one already. Wait until "
     "people have decided about them."
 )
-_TOO_MANY = f"This call needs a person's approval, as do over {MAX_TOGETHER} calls of this answer. Make fewer at once."
+_TOO_MANY = (
+    f"This call needs a person's approval, as do over {MAX_TOGETHER} of this answer. Make fewer at once."
+)
 _TOO_LARGE = "This call needs a person's approval, and its arguments are too large for people to read."
 _FAILED = "This call needs a person's approval, which nobody can be asked for at the moment. Try again later."
 

@@ -305,8 +305,8 @@ LABELS = {
     "rule": "the name of a rule of alerts",
     "receiver": "the name of a receiver of alerts",
     "verdict": "`approved`, `not made` (approved, but another call of the answer was not), `denied`, `asked` "
-    "(nobody has decided yet), `timed out`, `full` (too many requests of the key), `too large` (for people to "
-    "read) or `failed` (nobody could be asked)",
+    "(nobody has decided yet), `timed out`, `full` (too many requests of the key), `too large` (for people) "
+    "or `failed` (nobody could be asked)",
     "export": "a name in `[exports.NAME]`. The gateways of a team share an export, and show the same lag",
     "credential": "a name in `[credentials.NAME]`, `upstream.gemini_key` or `upstream.vertex_key`",
     "revision": "the hash that `/readyz` reports",
