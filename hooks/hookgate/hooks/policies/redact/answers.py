@@ -35,6 +35,7 @@ from hookgate.translator.fields import (
     write,
 )
 from hookgate.translator.streaming.continuation import Continuation
+from hookgate.translator.streaming.sources import KIND_OF_PART, PLAIN_SOURCE, SourceFields, source_fields
 
 
 class PartPlace(NamedTuple):
@@ -50,25 +51,10 @@ TextKey = tuple[int, str]
 """A candidate's index, and one of its texts: `text`, `thought`, or a path in the arguments of its call."""
 
 
-TextSource = tuple[str, ...]
-"""What a chunk of a text belongs to: the values of `_ORIGIN`, and those of `_KIND`.
-
-Clients show texts of different sources separately.
-"""
-
-_ORIGIN = ("type", "index", "output_index", "content_index", "summary_index")
-"""The fields of an event that say which step, item or content of an answer it continues, in any dialect."""
-
 _ID = "event_id"
 """The ID of an event. A client that resumes a stream after it continues after the whole event."""
 
-_KIND = ("type", "refusal")
-"""The fields of a part that say which text of a message it continues."""
-
-_PLAIN_SOURCE: TextSource = ("None",) * (len(_ORIGIN) + len(_KIND))
-"""The source of a text without such fields."""
-
-_BARE = frozenset({"text", "thought", *_KIND})
+_BARE = frozenset({"text", "thought", *KIND_OF_PART})
 """The fields of a part with nothing but a text or a thought."""
 
 
@@ -150,7 +136,7 @@ class AnswerScreen:
         self._redaction, self._logprobs, self._is_json = redaction, logprobs, is_json
         self._continues = continues
         self._texts: dict[TextKey, ChunkedText[PartPlace]] = {}
-        self._sources: dict[TextKey, tuple[int, TextSource]] = {}  # the part and source of its last chunk
+        self._sources: dict[TextKey, tuple[int, SourceFields]] = {}  # the part and source of its last chunk
         self._silent: Counter[TextKey] = Counter()  # characters of the other text since its last chunk
         self._outbox = Outbox(partial(_is_undecided, self._texts), self._redact_chunk)
         self._waiting: list[tuple[PartPlace, str]] = []  # chunks of one text, to be searched together
@@ -218,7 +204,7 @@ class AnswerScreen:
         event.unreleased_parts = [[(place, part)]]
         if text_key != self._waiting_key:
             self._feed_waiting()
-            self._note_source(text_key, 0, _PLAIN_SOURCE)
+            self._note_source(text_key, 0, PLAIN_SOURCE)
             self._begin(text_key)
             self._waiting_key = text_key
         self._outbox.note(event, place, text_key)
@@ -259,7 +245,7 @@ class AnswerScreen:
                 text_key = (index, "thought" if is_thought else "text")
                 if event.overlapping:  # each part may belong to another step
                     self._interrupt(*text_key)
-                self._note_source(text_key, place.part, _source(event, part))
+                self._note_source(text_key, place.part, source_fields(event.original, part))
                 self._feed_text(event, place, text_key, part["text"])
             self._interrupt(index, "text" if is_thought else "thought", size=len(part["text"]))
             if len(part) == 1:
@@ -298,7 +284,7 @@ class AnswerScreen:
         redacted: JsonObject = redacted_fields(self._redaction, candidate, "answers", _CANDIDATE)
         return redacted
 
-    def _note_source(self, text_key: TextKey, part: int, source: TextSource) -> None:
+    def _note_source(self, text_key: TextKey, part: int, source: SourceFields) -> None:
         """Note the part and the source of a text's next chunk, which may be others than before."""
         if self._sources.get(text_key, (part, source)) != (part, source):
             self._interrupt(*text_key)
@@ -524,7 +510,7 @@ class Outbox:
         rests = [left for left in event.unreleased_parts if left]
         if not all(len(left) == 1 and _is_bare(left[0][1]) for left in rests):
             return False
-        keys = [(self._text_keys[place], _source(event, part)) for [(place, part)] in rests]
+        keys = [(self._text_keys[place], source_fields(event.original, part)) for [(place, part)] in rests]
         if not all(key in first_texts for key in keys):
             return False
         for [(place, _)], key in zip(rests, keys, strict=True):
@@ -580,18 +566,14 @@ class Outbox:
         return self._texts.pop(here, "") if here in self._text_keys else None
 
 
-def _first_texts(event: OutgoingEvent) -> dict[tuple[TextKey, TextSource], PartPlace]:
+def _first_texts(event: OutgoingEvent) -> dict[tuple[TextKey, SourceFields], PartPlace]:
     """Return the places of the texts that the candidates of an event begin with, by keys and sources."""
     firsts = (left[0] for left in event.unreleased_parts if left)
     return {
-        (event.text_keys[place], _source(event, part)): place
+        (event.text_keys[place], source_fields(event.original, part)): place
         for place, part in firsts
         if place in event.text_keys
     }
-
-
-def _source(event: OutgoingEvent, part: JsonObject) -> TextSource:
-    return tuple(map(str, [*map(event.original.get, _ORIGIN), *map(part.get, _KIND)]))
 
 
 def _is_bare(part: JsonObject) -> bool:
