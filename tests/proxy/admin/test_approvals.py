@@ -390,3 +390,24 @@ async def test_a_tool_whose_name_is_markup_is_told_as_text(tmp_path: Path) -> No
     assert told.isprintable()
     assert told.startswith(r"<!channel>\u202e*b*\n")
     assert len(told) == 200
+
+
+async def test_a_gateway_that_stops_tries_once_more_to_tell_people(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with receiving_alerts() as ada, receiving_alerts() as bob, receiving_alerts() as team:
+        team.answer = bob.answer = status(503)
+        async with panel_gateway(
+            tmp_path,
+            {"BeforeTool": [ASKS]},
+            SCRIPT,
+            approvals={"mode": "ticket", **PEOPLE},
+            alerts=receivers(ada, bob, team),
+        ) as gateway:
+            await post(gateway.url, UNARY, prompt("send it"), KEY)
+            await until(lambda: bob.bodies and team.bodies)
+            team.answer = None
+    assert [len(each.bodies) for each in (ada, bob, team)] == [1, 2, 2]
+    assert team.headers[0]["webhook-id"] == team.headers[1]["webhook-id"]
+    assert "the receiver bob was not told: Approval needed" in caplog.text
+    assert "the receiver team was not told" not in caplog.text

@@ -6,7 +6,9 @@ arguments of the call, which are content, nor anything else that a model has wri
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Mapping
+from contextlib import suppress
 
 from hookgate.hooks.timestamps import utc_text
 from hookgate.proxy.alerts.formats import Notice
@@ -23,6 +25,9 @@ _WAITING = 1000
 _PAUSES = (5, 10, 20, 60, 300)
 """Seconds between attempts; then the receiver is not told of this request."""
 
+_LAST_SECONDS = 3.0
+"""Seconds in which a gateway that stops makes the last attempts."""
+
 
 class Teller:
     """Tells receivers of requests. A slow receiver delays no other, and no call."""
@@ -35,43 +40,52 @@ class Teller:
         names = (*settings.receivers, *self._people)
         self._receivers = {name: receivers[name] for name in names}
         self._links, self._url = links, url
-        self._queues = {name: asyncio.Queue[Notice](_WAITING) for name in self._receivers}
+        self._waiting: dict[str, deque[Notice]] = {name: deque() for name in self._receivers}
+        self._wakes = {name: asyncio.Event() for name in self._receivers}
         self.results: dict[tuple[str, str], int] = {}
         """The number of attempts by receiver and result."""
 
     def tell(self, request: ApprovalRequest) -> None:
         """Tell all receivers of a request, soon."""
-        for name, queue in self._queues.items():
-            try:
-                queue.put_nowait(request_notice(request, self._link(name, request)))
-            except asyncio.QueueFull:
+        for name, waiting in self._waiting.items():
+            if len(waiting) >= _WAITING:
                 log.warning(
                     "the receiver %s is not told of %s: too many messages wait", name, request.short_id
                 )
+                continue
+            waiting.append(request_notice(request, self._link(name, request)))
+            self._wakes[name].set()
 
     async def run(self) -> None:
         """Send what is to be told, until cancelled."""
         await asyncio.gather(*(self._send_all(name) for name in self._receivers))
 
     async def _send_all(self, name: str) -> None:
+        waiting, wake = self._waiting[name], self._wakes[name]
         while True:
-            notice = await self._queues[name].get()
-            try:
-                await self._send(name, notice)
-            except Exception:
-                log.exception("internal error while %s was told; please report this", name)
+            await wake.wait()
+            wake.clear()
+            while waiting:
+                for pause in _PAUSES:
+                    if await self._send(name, waiting[0]):
+                        break
+                    await asyncio.sleep(pause)
+                else:
+                    await self._send(name, waiting[0])
+                waiting.popleft()
 
-    async def _send(self, name: str, notice: Notice) -> None:
-        for pause in (*_PAUSES, None):
+    async def _send(self, name: str, notice: Notice) -> bool:
+        """Tell a receiver of a request. Returns whether that is done, or another attempt would fail, too."""
+        try:
             result = await self._receivers[name].send(notice, f"msg_{notice.identity}")
-            key = (name, "failed" if result.error else "delivered")
-            self.results[key] = self.results.get(key, 0) + 1
-            if not result.error:
-                return
+        except Exception:
+            log.exception("internal error while %s was told; please report this", name)
+            return True
+        key = (name, "failed" if result.error else "delivered")
+        self.results[key] = self.results.get(key, 0) + 1
+        if result.error:
             log.warning("the receiver %s %s", name, result.error)
-            if result.final or pause is None:
-                return
-            await asyncio.sleep(pause)
+        return not result.error or result.final
 
     def _link(self, name: str, request: ApprovalRequest) -> str:
         if (person := self._people.get(name)) is not None and self._links is not None:
@@ -79,8 +93,21 @@ class Teller:
         return f"{self._url}/#/approvals/{request.id}" if self._url else ""
 
     async def close(self) -> None:
-        """Close the connections of the receivers."""
+        """Try once more, for a few seconds, to tell what has not been told; then close the connections."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_LAST_SECONDS):
+                await asyncio.gather(*map(self._send_rest, self._receivers))
+        for name, waiting in self._waiting.items():
+            for notice in waiting:
+                log.error(
+                    "the receiver %s was not told: %s; see `hookgate approvals list`", name, notice.title
+                )
         await close_receivers(self._receivers.values())
+
+    async def _send_rest(self, name: str) -> None:
+        waiting = self._waiting[name]
+        while waiting and await self._send(name, waiting[0]):
+            waiting.popleft()
 
 
 def request_notice(request: ApprovalRequest, link: str) -> Notice:
