@@ -52,12 +52,11 @@ R = TypeVar("R")
 
 @dataclass(eq=False, slots=True)  # one is created for each event of a stream, and frozen ones take longer
 class Outcome(Generic[E]):
-    """The result of firing an event: the edited event, the verdict, the runs in plan order, the revision."""
+    """The result of firing an event: the edited event, the verdict, and the runs in plan order."""
 
     event: E
     verdict: Verdict
     runs: tuple[Run, ...] = ()
-    revision: str = ""
 
     @property
     def failed_closed(self) -> bool:
@@ -264,18 +263,18 @@ class Engine:
                 run = await self._executor.run(hook, event, (), session, None)
                 if run.output is None and run.failure is None:
                     self.health.update((run,))
-                    return Outcome(event, NO_VERDICT, (run,), self.revision)
+                    return Outcome(event, NO_VERDICT, (run,))
                 if run.edit:
                     run, event = await apply_edit(run, event, session)
                 self.report_runs(event.name, [run], session)
-                return Outcome(event, _verdict(event.name, [run]), (run,), self.revision)
+                return Outcome(event, _verdict(event.name, [run]), (run,))
             if not plan.groups:
-                return Outcome(event, NO_VERDICT, revision=self.revision)
+                return Outcome(event, NO_VERDICT)
             return await self._run_groups(event, plan.groups, session)
         except Exception:  # the hooks' decision is unknown, so the event is denied
             log.exception("the %s hooks could not be run", event.name)
             verdict = Verdict("deny", reason=f"hookgate failed to run the {event.name} hooks.")
-            return Outcome(event, verdict, revision=self.revision)
+            return Outcome(event, verdict)
 
     async def _run_groups(self, event: E, groups: Sequence[Group], session: SessionContext) -> Outcome[E]:
         deadline = Deadline(self._clock, self.configuration.limits.deadline)
@@ -284,10 +283,10 @@ class Engine:
         finally:
             deadline.close()
         self.report_runs(event.name, runs, session)
-        return Outcome(event, _verdict(event.name, runs), tuple(runs), self.revision)
+        return Outcome(event, _verdict(event.name, runs), tuple(runs))
 
     def screens(self, plan: EventPlan, session: SessionContext) -> list[HookScreen]:
-        """Return screens for a streamed answer, one for each policy with the stream mode `held`.
+        """Return screens for a streamed answer or an error, one for each policy with the stream mode `held`.
 
         When the answer is complete, the caller passes the run of each screen to `report_runs`.
         """
@@ -326,9 +325,9 @@ class Engine:
                 log.warning("%s hook %r %s", event, run.hook.name, key)
 
     def count_use(self, plan: EventPlan, session: SessionContext) -> None:
-        """Let the policies of a plan count what the current call will have used.
+        """Let the policies of a plan count what the current call uses, once that is known.
 
-        An earlier call judged the request, and ended before its usage was known.
+        An earlier call judged the request, and ended before.
         """
         for runner in (self._runners[hook] for group in plan.groups for hook in group.hooks):
             if isinstance(runner, BuiltinRunner):

@@ -285,7 +285,7 @@ async def _open_alerting(parts: _Parts, audit: "Audit | None", worker: int) -> A
 @asynccontextmanager
 async def _open_approvals(parts: _Parts, audit: "Audit | None") -> AsyncIterator["Approvals | None"]:
     """Have people asked about tool calls, if the configuration says so. Raises StoreError, ConfigError."""
-    if not parts.config.approvals.are_needed:
+    if not parts.config.approvals.are_enabled:
         yield None
         return
     # Imported only if it is needed.

@@ -281,6 +281,20 @@ async def test_all_calls_of_a_held_answer_are_asked_about_at_once(tmp_path: Path
         assert not gateway.approvals._waiting
 
 
+async def test_calls_pass_each_on_its_own_once_the_model_is_not_asked_again(tmp_path: Path) -> None:
+    insists = {"rules": asks_for({"to": "ann"}, {"to": "bob"})["rules"][1:]}
+    async with approving_gateway(
+        tmp_path, insists, mode="hold", hold=60, sections={"tools": {"ask_again_at_most": 1}}
+    ) as gateway:
+        answer = asyncio.create_task(post(gateway.url, UNARY, prompt("send them"), SESSION))
+        await gateway.people.wait(2)
+        by_name = {json.loads(each.arguments)["to"]: each for each in gateway.people.pending()}
+        gateway.people.decide(by_name["ann"], decision())
+        gateway.people.decide(by_name["bob"], decision(approves=False))
+        assert calls_in(await answer) == [{"to": "ann"}]
+        assert "'send_mail' was not called: A person has denied" in (await answer).body.decode()
+
+
 async def test_a_denial_ends_the_wait_for_the_other_calls_of_an_answer(tmp_path: Path) -> None:
     mails = [{"to": "ann"}, {"to": "bob"}]
     async with approving_gateway(tmp_path, asks_for(*mails), mode="hold", hold=60) as gateway:

@@ -253,7 +253,7 @@ class Accounting(Protocol):
     """A policy that counts what calls have used when they end."""
 
     def count_use(self, session: SessionContext) -> None:
-        """Count what the current call will have used, whose request was judged in an earlier call."""
+        """Count what the current call uses, once that is known: an earlier call judged its request."""
 
 
 @runtime_checkable
@@ -295,7 +295,7 @@ class BuiltinRunner:
         return await run_action(self._hook, act, event, document.view(), self._clock)
 
     def count_use(self, session: SessionContext) -> None:
-        """Let the policy count what the current call will have used, if it counts that of calls."""
+        """Let the policy count what the current call uses, if it counts that of calls."""
         if isinstance(self._policy, Accounting):
             self._policy.count_use(session)
 

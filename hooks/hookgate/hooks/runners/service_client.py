@@ -18,7 +18,7 @@ from aiohttp.client_exceptions import UnixClientConnectorError
 from yarl import URL
 
 from hookgate.hooks.errors import HookError, HookUnavailableError, SettingsError, is_exhaustion
-from hookgate.hooks.runners.process import MIN_OUTPUT_LIMIT, output_limit, too_long
+from hookgate.hooks.runners.process import output_limit, too_long
 from hookgate.hooks.settings.configs import shown_url
 from hookgate.translator.strictjson import object_of_distinct_keys
 
@@ -101,9 +101,6 @@ def expanded_header(name: str, value: str) -> str:
         )
     return value
 
-
-MAX_RESPONSE = MIN_OUTPUT_LIMIT
-"""The maximum size of a response in bytes, after decompression. A large input raises it."""
 
 _CLOSED_BY_PEER = frozenset({errno.ECONNRESET, errno.EPIPE})
 

@@ -131,7 +131,7 @@ class ApprovalPanel:
             link, request = await self._read(token)
         except LinkError as error:
             return link_page(str(error), status=403)
-        if used := _used(link, request):
+        if used := _why_closed(link, request):
             return link_page(used, request)
         return link_page(f"{link.person}, do you approve this call?", request, form=True)
 
@@ -141,11 +141,11 @@ class ApprovalPanel:
         word = decided.get("decision")
         if word not in ("approve", "deny"):
             raise LinkError("The form was not sent completely. Open the link again.")
-        if used := _used(link, found):
+        if used := _why_closed(link, found):
             raise LinkError(used)
 
         def check(request: ApprovalRequest) -> None:
-            if used := _used(link, request):  # somebody has decided at the same moment
+            if used := _why_closed(link, request):  # somebody has decided at the same moment
                 raise DecisionError(used)
             self._check(decision)(request)
 
@@ -180,7 +180,7 @@ def _decision(body: JsonObject, by: str, way: Way, *, approves: bool) -> Approva
     return ApprovalDecision(approves, by, way, _now(), reason, Scope(kind, tools, seconds))
 
 
-def _used(link: Link, request: ApprovalRequest) -> str:
+def _why_closed(link: Link, request: ApprovalRequest) -> str:
     """Return why the person of a link does not decide any more, or an empty string."""
     match request.state_at(_now()):
         case "pending":

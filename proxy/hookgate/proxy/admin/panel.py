@@ -506,7 +506,7 @@ async def _alerts(stack: AsyncExitStack, config: Config, url: str | None, state:
 async def _approvals(
     stack: AsyncExitStack, config: Config, url: str | None, state: Path
 ) -> ApprovalPanel | None:
-    if not config.approvals.are_needed:
+    if not config.approvals.are_enabled:
         return None
     table = ApprovalTable(await asyncio.to_thread(open_approvals, url, state))
     stack.push_async_callback(asyncio.to_thread, table.close)

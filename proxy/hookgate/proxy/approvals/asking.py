@@ -34,7 +34,7 @@ _SWEEP_EVERY = 120
 """Counts of what is pending, after which requests that have been over for long are removed."""
 
 MAX_WAITING = 20
-"""The answers to one key that wait at the same time; any other one is denied like a ticket."""
+"""The answers to one key that wait at the same time; any further one gets tickets."""
 
 MAX_TOGETHER = 100
 """The calls that are looked up together. They are one transaction, for which other calls wait."""
@@ -314,7 +314,7 @@ async def open_approvals_of(
     Raises ConfigError for receivers or a secret that cannot be used, and StoreError.
     """
     settings = config.approvals
-    if not settings.are_needed:
+    if not settings.are_enabled:
         yield None
         return
     panel = config.approvals_url

@@ -86,7 +86,7 @@ def _decoded(text: str) -> bytes:
 
 def read_links(settings: ApprovalSettings, url: str) -> Links | None:
     """Return the links of the configuration, or None if nobody gets any. Raises ConfigError."""
-    if not (settings.people and settings.are_needed):
+    if not (settings.people and settings.are_enabled):
         return None
     people = tuple(each.name for each in settings.people)
     file, secret = settings.secret_file, settings.secret

@@ -70,10 +70,10 @@ class ApprovalTable(StoredTable):
 
     # ---- calls
 
-    def ask(self, calls: Sequence[AskedCall], now: int, milliseconds: int, persons: int) -> list[Standing]:
+    def ask(self, calls: Sequence[AskedCall], now: int, lifetime: int, persons: int) -> list[Standing]:
         """Return for each call whether it may pass. If all may, approvals for one call are used up.
 
-        For calls about which nobody was asked yet, requests are created, which expire after so many
+        For calls about which nobody was asked yet, requests are created, which expire after `lifetime`
         milliseconds, and which so many persons must approve.
         """
         with self._changing() as connection:
@@ -82,7 +82,7 @@ class ApprovalTable(StoredTable):
             used: set[str] = set()
             for asked in calls:
                 standing = _standing(connection, asked, now, used) or _create(
-                    connection, asked, now, now + milliseconds, persons
+                    connection, asked, now, now + lifetime, persons
                 )
                 standings.append(standing)
                 if standing.result == "approved" and standing.request and standing.request.scope == "once":
@@ -178,9 +178,9 @@ def _expire(connection: Connection, now: int) -> None:
     connection.execute(update(approvals).where(over).values(state="expired", pending=None))
 
 
-def _is_same(asked: AskedCall) -> ColumnElement[bool]:
+def _is_same(call: AskedCall | ApprovalRequest) -> ColumnElement[bool]:
     columns = approvals.c
-    return and_(columns.key == asked.key, columns.session == asked.session, columns.digest == asked.digest)
+    return and_(columns.key == call.key, columns.session == call.session, columns.digest == call.digest)
 
 
 def _standing(connection: Connection, asked: AskedCall, now: int, used: Collection[str]) -> Standing | None:
@@ -240,11 +240,5 @@ def _is_full(connection: Connection, key: str, now: int) -> bool:
 def _waits_elsewhere(connection: Connection, request: ApprovalRequest) -> bool:
     """Return whether another request about the same call is pending."""
     columns = approvals.c
-    query = select(columns.id).where(
-        columns.key == request.key,
-        columns.session == request.session,
-        columns.digest == request.digest,
-        columns.state == "pending",
-        columns.id != request.id,
-    )
-    return connection.execute(query).first() is not None
+    other = and_(_is_same(request), columns.state == "pending", columns.id != request.id)
+    return connection.execute(select(columns.id).where(other)).first() is not None

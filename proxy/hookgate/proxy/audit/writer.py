@@ -303,26 +303,26 @@ class Writer:
             loop = asyncio.get_running_loop()
             waiter = loop.create_future()
             pending.waiters.append(waiter)
-            self._give_up_later(pending, loop)
+            self._give_up_at_deadline(pending, loop)
             await waiter
         if pending.error is not None:
             raise pending.error
 
-    def _give_up_later(self, pending: PendingEntries, loop: asyncio.AbstractEventLoop) -> None:
+    def _give_up_at_deadline(self, pending: PendingEntries, loop: asyncio.AbstractEventLoop) -> None:
         """Give up records at the deadline. One timer serves all calls: nearly all records end long before."""
         while self._awaited and self._awaited[0][1].ended:
             self._awaited.popleft()
         self._awaited.append((loop.time() + self._deadline, pending))
         if self._timer is None:
-            self._timer = loop.call_later(self._deadline, self._give_up_late, loop)
+            self._timer = loop.call_later(self._deadline, self._give_up_overdue, loop)
 
-    def _give_up_late(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _give_up_overdue(self, loop: asyncio.AbstractEventLoop) -> None:
         """Give up the records whose deadline has passed, and set the timer for the next one."""
         self._timer = None
         while self._awaited:
             due, pending = self._awaited[0]
             if pending.is_awaited and due > loop.time():
-                self._timer = loop.call_at(due, self._give_up_late, loop)
+                self._timer = loop.call_at(due, self._give_up_overdue, loop)
                 return
             self._awaited.popleft()
             if pending.is_awaited:

@@ -260,7 +260,14 @@ class InteractionNotes(CallObserver):
     """
 
     __slots__ = (
-        *("_answer", "_answer_size", "_call", "_continued", "_existing", "_name", "_previous", "_request"),
+        "_answer",
+        "_answer_size",
+        "_call",
+        "_continued",
+        "_existing",
+        "_name",
+        "_previous",
+        "_request",
     )
 
     def __init__(
@@ -306,7 +313,7 @@ class InteractionNotes(CallObserver):
             await interactions.pass_answer(key, self._name, counted=is_counted, tokens=tokens, answer=answer)
 
     async def _create(self, response: JsonObject, *, passed: bool, counted: bool) -> None:
-        from hookgate.proxy.store.interactions import StoredInteraction  # noqa: PLC0415  # see above
+        from hookgate.proxy.store.interactions import StoredInteraction  # noqa: PLC0415  # SQLAlchemy
 
         call, previous = self._call, self._previous
         expected, reported = call.record.expected_use(), read_usage(read_object(response, "usageMetadata"))

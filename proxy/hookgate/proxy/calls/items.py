@@ -143,7 +143,7 @@ class ItemsCall:
     # ---- the answer
 
     async def _judge_new_batch(self, body: bytes) -> bytes:
-        """Return the batch that was created after its hooks, and count what it is expected to use.
+        """Return a batch that was created, after AfterModel hooks, and count what it is expected to use.
 
         The upstream reports what it used when it has ended, in answers that may never be read.
         """

@@ -216,7 +216,10 @@ class Judge:
         return selected
 
     def count_use(self, model: str) -> None:
-        """Let policies count what the current call uses, whose request was judged in an earlier call."""
+        """Let policies count what the current call uses, once that is known.
+
+        An earlier call judged its request.
+        """
         self.engine.count_use(self.plan(BeforeModel(model, {})), self.session)
 
     def screens(self, plan: EventPlan) -> list[HookScreen]:

@@ -3,6 +3,7 @@
 The reason is reported to the model, which answers again, or shown to the user.
 """
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
@@ -154,14 +155,22 @@ async def apply_rules(
             return decision
         decisions.append(decision)
     left = [each for each in decisions if isinstance(each, LeftToPeople)]
+    decided: list[Decision]
     if together and any(isinstance(each, BlockedCall) and each.asks_again for each in decisions):
-        decided: list[Decision] = [_blocked(each.outcome.event.tool_name, _NOT_RUN) for each in left]
-    elif together and left:
-        decided = await left[0].rule.ask_people([each.outcome for each in left])
+        decided = [_blocked(each.outcome.event.tool_name, _NOT_RUN) for each in left]
     else:
-        decided = [decision for each in left for decision in await each.rule.ask_people([each.outcome])]
+        decided = await _ask_people(left, together=together)
     by_people = iter(decided)
     return [next(by_people) if isinstance(each, LeftToPeople) else each for each in decisions]
+
+
+async def _ask_people(tool_calls: Sequence[LeftToPeople], *, together: bool) -> list[Decision]:
+    """Return what people decide on calls that hooks leave to them; if `together`, all pass or none does."""
+    if not tool_calls:
+        return []
+    groups = [tool_calls] if together else [[each] for each in tool_calls]
+    asking = (group[0].rule.ask_people([each.outcome for each in group]) for group in groups)
+    return [decision for decisions in await asyncio.gather(*asking) for decision in decisions]
 
 
 async def _apply_rules_in_turn(

@@ -167,7 +167,7 @@ def _check_state(config: Config) -> Iterator[Diagnosis]:
         files.append(PANEL_FILE)
     if url is None and config.alerts.rules:
         files.append(ALERTS_FILE)
-    if url is None and config.approvals.are_needed:
+    if url is None and config.approvals.are_enabled:
         files.append(APPROVALS_FILE)
     checks = [
         partial(check_state_folder, state),

@@ -961,7 +961,7 @@ class ApprovalSettings(Section):
     """A file that contains only that secret. It is read at startup."""
 
     @property
-    def are_needed(self) -> bool:
+    def are_enabled(self) -> bool:
         """Whether a person decides about calls."""
         return self.mode != "off"
 

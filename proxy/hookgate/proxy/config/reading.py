@@ -190,7 +190,7 @@ def _doubtful_settings(config: Config) -> Iterator[tuple[str, str]]:
     if config.routes.files != "judge":
         for key in ("file_types", "file_bytes"):
             yield f"routes.{key}", 'has no effect without routes.files = "judge"; set that, or remove this'
-    for key in type(config.approvals).model_fields if not config.approvals.are_needed else ():
+    for key in type(config.approvals).model_fields if not config.approvals.are_enabled else ():
         yield (
             f"approvals.{key}",
             'has no effect without approvals.mode; set it to "ticket" or "hold", or remove this',

@@ -95,7 +95,7 @@ def _ignore_model(_: str) -> None:
 
 
 class AnswerMeter:
-    """Reads one answer: feed all of its bytes, then call `finish`."""
+    """Reads one answer: feed its bytes, or note its events, then call `finish`."""
 
     def __init__(self, *, streamed: bool = False, note_model: Callable[[str], None] = _ignore_model) -> None:
         """Create the meter of one answer.

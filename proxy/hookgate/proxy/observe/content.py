@@ -67,7 +67,7 @@ class CallObserver:
         """Called with the output of a shim's event."""
 
     def begin_answer(self) -> None:
-        """Called when an answer of the upstream begins. It replaces the answer of an earlier attempt."""
+        """Called when an answer of the upstream begins: the first one, or one to a repeated request."""
 
     def on_upstream_bytes(self, chunk: bytes) -> None:
         """Called with the next bytes of the upstream's answer."""

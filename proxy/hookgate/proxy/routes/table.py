@@ -21,8 +21,6 @@ Api = Literal["gemini", "vertex", "code_assist"]
 Dialect = Literal["generate_content", "code_assist", "interactions", "chat", "responses"]
 RouteKind = Literal["judged", "forwarded", "live", "tunnel", "event", "receipt"]
 
-"""The groups of routes that issued keys may call. Those of `routes.unhooked` come last."""
-
 _ID = r"[A-Za-z0-9][A-Za-z0-9._~-]{0,255}"
 INTERACTION_ID = r"[A-Za-z0-9][A-Za-z0-9._~=-]{0,511}"
 """A regular expression for IDs of interactions."""

@@ -121,9 +121,7 @@ class TimedConnection(web.RequestHandler):
         self._head_since: float | None = None  # when incomplete headers began to arrive
         self._body: StreamReader = EMPTY_PAYLOAD  # of the latest request
         self._body_since, self._body_bytes = 0.0, 0  # when it began, and the bytes received since
-        self._has_tiny_chunks = (
-            False  # whether a body was refused for its chunks, so that nothing more is read
-        )
+        self._has_tiny_chunks = False  # of a body that was refused, so that nothing more is read
         self._last_received = self._last_progress = 0.0  # when the client last sent data, and last read some
         self._unsent: float = 0  # bytes that the client had not read at `_last_progress`
 
