@@ -407,7 +407,8 @@ async def test_a_gateway_that_stops_tries_once_more_to_tell_people(
             await post(gateway.url, UNARY, prompt("send it"), KEY)
             await until(lambda: bob.bodies and team.bodies)
             team.answer = None
-    assert [len(each.bodies) for each in (ada, bob, team)] == [1, 2, 2]
+    assert len(ada.bodies) == 1
+    assert min(len(bob.bodies), len(team.bodies)) >= 2
     assert team.headers[0]["webhook-id"] == team.headers[1]["webhook-id"]
     assert "the receiver bob was not told: Approval needed" in caplog.text
     assert "the receiver team was not told" not in caplog.text

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -9,12 +10,12 @@ from typing import Any
 import pytest
 from support.bodies.mails import APIS, Api, completion, gemini_answer, gemini_turn
 from support.conversation import function_call, model_turn, user_turn
-from support.gateway.approving import ASKS, Approving, People, approving_gateway, decision
+from support.gateway.approving import ASKS, Approving, People, approving_gateway, asked_call, decision, now
 from support.gateway.life import nothing_left, until
 from support.gateway.live import END, JUDGES, MODEL, ScriptedModel, client_text, session
 from support.gateway.loopback import gateway_before, runs, says, write_settings
 from support.gateway.panel import panel_gateway
-from support.wire import KEY, SSE, UNARY, Answer, ask, connected, ok, peer, post, prompt
+from support.wire import KEY, SSE, STREAM_HEAD, UNARY, Answer, ask, connected, ok, peer, post, prompt
 
 from hookgate.proxy.approvals import asking
 from hookgate.proxy.approvals.requests import Scope
@@ -201,13 +202,18 @@ async def test_answers_to_one_key_that_wait_are_bounded(
 
 
 async def test_a_flood_of_calls_asks_about_few_and_other_keys_have_room(tmp_path: Path) -> None:
-    parts = [{"functionCall": {"name": "send_mail", "args": {"to": f"{n}"}}} for n in range(100)]
+    parts = [{"functionCall": {"name": "send_mail", "args": {"to": f"{n}"}}} for n in range(30)]
     script = {
-        "rules": [{"when": {"text": "one"}, "answer": {"parts": parts[:1]}}, {"answer": {"parts": parts}}]
+        "rules": [
+            {"when": {"text": "one"}, "answer": {"parts": parts[:1]}},
+            {"when": {"text": "these"}, "answer": {"parts": parts[:15]}},
+            {"answer": {"parts": parts[15:]}},
+        ]
     }
     named = {"keys": {name: {"sha256": hash_single_key(name)} for name in ("alice", "bob")}}
     async with approving_gateway(tmp_path, script, sections=named) as gateway:
         headers = [{"x-goog-api-key": name, "x-hookgate-session": "s"} for name in ("alice", "bob")]
+        await post(gateway.url, UNARY, prompt("send these"), headers[0])
         for _ in range(3):
             answer = await post(gateway.url, UNARY, prompt("send them"), headers[0])
             assert "too many calls of this key wait" in answer.body.decode()
@@ -295,12 +301,14 @@ async def test_calls_pass_each_on_its_own_once_the_model_is_not_asked_again(tmp_
         assert "'send_mail' was not called: A person has denied" in (await answer).body.decode()
 
 
-async def test_a_denial_ends_the_wait_for_the_other_calls_of_an_answer(tmp_path: Path) -> None:
+@pytest.mark.parametrize("denied", ["ann", "bob"])
+async def test_a_denial_ends_the_wait_for_the_other_calls_of_an_answer(denied: str, tmp_path: Path) -> None:
     mails = [{"to": "ann"}, {"to": "bob"}]
     async with approving_gateway(tmp_path, asks_for(*mails), mode="hold", hold=60) as gateway:
         answer = asyncio.create_task(post(gateway.url, UNARY, prompt("send them"), SESSION))
         await gateway.people.wait(2)
-        gateway.people.decide(gateway.people.pending()[0], decision(approves=False))
+        by_name = {json.loads(each.arguments)["to"]: each for each in gateway.people.pending()}
+        gateway.people.decide(by_name[denied], decision(approves=False))
         receipt = await receipt_of(gateway.url, await answer)
     assert sorted(each["result"] for each in receipt["approvals"]) == ["asked", "denied"]
 
@@ -322,11 +330,14 @@ async def test_nobody_is_asked_about_an_answer_with_a_denied_call(tmp_path: Path
 async def test_an_answer_with_too_many_calls_asks_nobody(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(asking, "MAX_TOGETHER", 2)
+    monkeypatch.setattr(asking, "MAX_CALLS", 2)
     async with approving_gateway(tmp_path, asks_for(*({"to": f"{n}"} for n in range(3)))) as gateway:
         answer = await post(gateway.url, UNARY, prompt("send them"), SESSION)
         assert calls_in(answer) == []
         assert gateway.people.pending() == []
+        assert "need a person's approval. Make fewer calls at once" in json.dumps(
+            gateway.gateway.generated[-1].body
+        )
 
 
 async def test_another_key_or_session_cannot_use_an_approval(tmp_path: Path) -> None:
@@ -526,6 +537,53 @@ async def test_a_request_that_cannot_be_put_on_record_asks_nobody(tmp_path: Path
     assert about.keys() == {"request", "call", "sha256"}
 
 
+async def test_no_request_of_an_answer_stays_if_one_cannot_be_put_on_record(tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    async def record(by: str, change: str, about: Json) -> None:
+        asked.append(about["request"])
+        if len(asked) == 2:
+            raise ApiError(403, "no audit")
+
+    mails = [{"to": f"{n}"} for n in range(3)]
+    async with approving_gateway(tmp_path, asks_for(*mails), record=record) as gateway:
+        answer = await post(gateway.url, UNARY, prompt("send them"), SESSION)
+        assert calls_in(answer) == []
+        assert gateway.people.pending() == []
+        assert gateway.approvals.results == {"failed": 3}
+
+
+async def test_what_takes_too_long_asks_nobody_and_uses_up_nothing(tmp_path: Path) -> None:
+    with closing(ApprovalTable(open_approvals(None, tmp_path))) as table:
+        people = People(table)
+        calls, before = [asked_call(to="ann")], time.monotonic()
+        with pytest.raises(StoreError, match="too slow"):
+            table.ask(calls, now(), 60_000, 1, before)
+        assert people.pending() == []
+        [standing] = table.ask(calls, now(), 60_000, 1)
+        assert standing.request
+        people.decide(standing.request, decision())
+        with pytest.raises(StoreError, match="too slow"):
+            table.ask(calls, now(), 60_000, 1, before)
+        assert [each.result for each in table.ask(calls, now(), 60_000, 1)] == ["approved"]
+
+
+async def test_an_approved_call_is_sent_although_a_later_event_stops_the_agent(tmp_path: Path) -> None:
+    stops = runs(lambda call: {"continue": False} if call["tool_name"] == "stop" else {})
+    events = [
+        {"candidates": [{"content": {"role": "model", "parts": [{"functionCall": call}]}}]}
+        for call in ({"name": "send_mail", "args": MAIL}, {"name": "stop", "args": {}})
+    ]
+    data = b"".join(b"data: %s\n\n" % json.dumps(event).encode() for event in events)
+    async with (
+        peer(STREAM_HEAD, data) as upstream,
+        approving_gateway(tmp_path, upstream=upstream.url, hooks={"BeforeTool": [ASKS, stops]}) as gateway,
+    ):
+        await post(gateway.url, SSE, TURN, SESSION)
+        gateway.people.decide(await gateway.people.wait(), decision())
+        assert b'"send_mail"' in (await post(gateway.url, SSE, TURN, SESSION)).body
+
+
 async def test_the_tool_calls_of_one_call_wait_together_as_long_as_configured(tmp_path: Path) -> None:
     parts = [{"functionCall": {"name": "send_mail", "args": {"to": f"{n}"}}} for n in range(5)]
     async with approving_gateway(
@@ -538,6 +596,20 @@ async def test_the_tool_calls_of_one_call_wait_together_as_long_as_configured(tm
     assert [each["result"] for each in found] == ["timed out"] * 15
     assert waited == {"timed out": 15}
     assert len({each["request"] for each in found}) == 5
+
+
+async def test_a_call_that_comes_when_the_time_is_over_is_asked_about(tmp_path: Path) -> None:
+    turns = [{"functionCall": {"name": "send_mail", "args": {"to": to}}} for to in ("ann", "bob")]
+    script = {
+        "rules": [
+            {"when": {"tool_response": True}, "answer": {"parts": turns[1:]}},
+            {"answer": {"parts": turns[:1]}},
+        ]
+    }
+    async with approving_gateway(tmp_path, script, mode="hold", hold=0.5) as gateway:
+        answer = await post(gateway.url, UNARY, {"contents": [user_turn("send them")]}, SESSION)
+        found = (await receipt_of(gateway.url, answer))["approvals"]
+    assert [each["result"] for each in found] == ["timed out", "asked", "timed out"]
 
 
 async def test_without_approvals_a_hook_that_asks_lets_the_call_pass(tmp_path: Path) -> None:
@@ -562,8 +634,9 @@ async def test_the_model_is_asked_again_with_the_ticket(tmp_path: Path) -> None:
 
 
 async def test_live_sessions_get_tickets(tmp_path: Path) -> None:
-    call = {"id": "1", "name": "send_mail", "args": MAIL}
-    model = ScriptedModel({"clientContent": [{"toolCall": {"functionCalls": [call]}}], "toolResponse": [END]})
+    call, other = ({"id": f"{n}", "name": "send_mail", "args": {"to": f"{n}"}} for n in range(2))
+    calls = {"toolCall": {"functionCalls": [call, other]}}
+    model = ScriptedModel({"clientContent": [calls], "toolResponse": [END]})
     tools = [{"functionDeclarations": [{"name": "send_mail"}]}]
     setup = {"setup": {"model": MODEL, "tools": tools}}
     async with (
@@ -579,12 +652,35 @@ async def test_live_sessions_get_tickets(tmp_path: Path) -> None:
     ):
         await client.tell(client_text("hi"))
         assert (await client.hear())[-1] == END
-        told = model.received[-1]["toolResponse"]["functionResponses"][0]["response"]["error"]
-        assert "needs a person's approval" in told
-        gateway.people.decide(await gateway.people.wait(), decision())
+        for told in model.received[-1]["toolResponse"]["functionResponses"]:
+            assert "needs a person's approval" in told["response"]["error"]
+        by_name = {json.loads(each.arguments)["to"]: each for each in gateway.people.pending()}
+        gateway.people.decide(by_name["0"], decision())
         await client.tell(client_text("again"))
         heard = json.loads((await client.socket.receive()).data)
         assert heard["toolCall"]["functionCalls"] == [call]
+
+
+async def test_a_check_of_another_gateway_passes_if_all_its_calls_are_approved(tmp_path: Path) -> None:
+    calls = [
+        {"type": "function", "function": {"name": "send_mail", "arguments": json.dumps({"to": to})}}
+        for to in ("ann", "bob")
+    ]
+    check = {"input_type": "response", "request_data": {}, "tool_calls": calls}
+    async with approving_gateway(tmp_path) as gateway:
+
+        async def passes() -> bool:
+            answer = await post(
+                gateway.url, "/hookgate/v1/guardrail/beta/litellm_basic_guardrail_api", check, SESSION
+            )
+            return bool(answer.json["action"] == "NONE")
+
+        assert not await passes()
+        for left in (1, 0):
+            gateway.people.decide(gateway.people.pending()[0], decision())
+            assert len(gateway.people.pending()) == left
+            assert await passes() == (left == 0)
+        assert not await passes(), "both approvals are used up"
 
 
 async def test_answers_of_batches_get_tickets(tmp_path: Path) -> None:

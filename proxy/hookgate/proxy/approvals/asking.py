@@ -22,11 +22,14 @@ from hookgate.proxy.approvals.telling import Teller
 from hookgate.proxy.background import running_beside
 from hookgate.proxy.config import ApprovalSettings, Config
 from hookgate.proxy.errors import ApiError, StoreError
-from hookgate.proxy.store.database import open_approvals
+from hookgate.proxy.store.database import ANSWER_SECONDS, open_approvals
 from hookgate.proxy.store.execution import DatabaseThreads
 from hookgate.translator.fields import JsonObject
 
 log = logging.getLogger("hookgate.approvals")
+
+_ASK_SECONDS = ANSWER_SECONDS - 0.5
+"""Seconds after which no request is stored and no approval used up: the call is denied soon after."""
 
 _POLL_SECONDS = 0.5
 _COUNT_SECONDS = 5.0
@@ -36,8 +39,8 @@ _SWEEP_EVERY = 120
 MAX_WAITING = 20
 """The answers to one key that wait at the same time; any further one gets tickets."""
 
-MAX_TOGETHER = 100
-"""The calls that are looked up together. They are one transaction, for which other calls wait."""
+MAX_CALLS = 20
+"""The calls of one answer, or of one event of a stream, about which people are asked."""
 
 _NEEDED = (
     "This call needs a person's approval, and people were asked (request {id}). Make exactly this call again "
@@ -56,15 +59,14 @@ _FULL = (
     "This call needs a person's approval, and too many calls of this key wait for one already. Wait until "
     "people have decided about them."
 )
-_TOO_MANY = (
-    f"This call needs a person's approval, as do over {MAX_TOGETHER} of this answer. Make fewer at once."
-)
+_TOO_MANY = f"Over {MAX_CALLS} calls of this answer need a person's approval. Make fewer calls at once."
 _TOO_LARGE = "This call needs a person's approval, and its arguments are too large for people to read."
 _FAILED = "This call needs a person's approval, which nobody can be asked for at the moment. Try again later."
 
 AnswerResult = Literal["approved", "not made", "denied", "asked", "timed out", "full", "too large", "failed"]
 
-_Waited = Literal["decided", "timed out", "not held"]
+_Waited = Literal["decided", "timed out", "too late", "not held"]
+"""How a wait has ended. It was too late to wait if the time of the answer was over before."""
 
 RecordChange = Callable[[str, str, JsonObject], Awaitable[None]]
 """Records a change: who made it, what was changed, and more about it. Raises ApiError if it cannot."""
@@ -124,16 +126,26 @@ class Approvals:
         """The seconds for which an answer waits for decisions about its calls; 0 if it does not."""
         return self._settings.hold if self._settings.mode == "hold" else 0.0
 
-    async def answer(self, calls: Sequence[AskedCall], until: float | None = None) -> list[ApprovalAnswer]:
-        """Return for each of some calls whether it may pass. Unless all may, no approval is used up.
+    async def answer(
+        self, calls: Sequence[AskedCall], until: float | None = None, *, together: bool = True
+    ) -> list[ApprovalAnswer]:
+        """Return for each call of an answer whether it may pass.
 
-        It waits for decisions until a time on the monotonic clock, or not at all without that.
+        With `together`, all of them pass or none does, and unless all do, no approval is used up. It waits
+        for decisions until a time on the monotonic clock, or not at all without that.
         """
+        if len(calls) > MAX_CALLS:
+            self.results["full"] += len(calls)
+            return [ApprovalAnswer("full", _TOO_MANY) for _ in calls]
+        if together:
+            return await self._answer_together(calls, until)
+        each_alone = (self._answer_together([asked], until) for asked in calls)
+        return [answer for answers in await asyncio.gather(*each_alone) for answer in answers]
+
+    async def _answer_together(self, calls: Sequence[AskedCall], until: float | None) -> list[ApprovalAnswer]:
+        """Return for each call whether it may pass: all of them or none."""
         try:
-            if len(calls) > MAX_TOGETHER:
-                answers = [ApprovalAnswer("full", _TOO_MANY) for _ in calls]
-            else:
-                answers = await self._ask_and_wait(calls, until)
+            answers = await self._ask_and_wait(calls, until)
         except (StoreError, ApiError) as error:
             log.error("calls were denied, because people cannot be asked: %s", error)
             answers = [ApprovalAnswer("failed", _FAILED) for _ in calls]
@@ -169,7 +181,7 @@ class Approvals:
             result, text, more = "not made", _NOT_MADE, ""
         elif standing.result == "denied":
             result, text, more = "denied", _DENIED, request.decisions[-1].reason
-        elif waited == "timed out":
+        elif waited == "timed out" or (waited == "too late" and not standing.is_new):
             result, text, more = "timed out", _TIMED_OUT, asked.why
         else:
             result, text, more = "asked", _NEEDED, asked.why
@@ -190,8 +202,8 @@ class Approvals:
     async def _ask(self, calls: Sequence[AskedCall]) -> list[Standing]:
         """Look calls up, and have people asked if nobody was. Raises StoreError, or ApiError."""
         settings, now = self._settings, time.time_ns() // 1_000_000
-        milliseconds = int(settings.expiry_hours * 3_600_000)
-        standings = await self._threads.run(self._table.ask, calls, now, milliseconds, settings.persons)
+        lifetime, ends = int(settings.expiry_hours * 3_600_000), time.monotonic() + _ASK_SECONDS
+        standings = await self._threads.run(self._table.ask, calls, now, lifetime, settings.persons, ends)
         new = [each.request for each in standings if each.is_new and each.request]
         await self._put_on_record(new)
         for request in new:
@@ -218,6 +230,8 @@ class Approvals:
         key = requests[0].key
         if until is None or self._waiting_by_key[key] >= MAX_WAITING:
             return "not held"
+        if until <= time.monotonic():
+            return "too late"
         decided = asyncio.get_running_loop().create_future()
         for request in requests:
             self._waiting.setdefault(request.id, set()).add(decided)

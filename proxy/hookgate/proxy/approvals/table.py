@@ -4,8 +4,10 @@ Gateways with the same database share it, so a call is asked about once, and an 
 is used once, whichever of them it reaches.
 """
 
+import math
 import re
 import secrets
+import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -13,7 +15,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Literal
 
-from sqlalchemy import ColumnElement, Connection, and_, delete, func, insert, literal, or_, select, update
+from sqlalchemy import Connection, and_, delete, func, insert, literal, or_, select, update
 
 from hookgate.proxy.approvals.requests import (
     ApprovalDecision,
@@ -24,6 +26,7 @@ from hookgate.proxy.approvals.requests import (
     read_row,
     row_of,
 )
+from hookgate.proxy.errors import StoreError
 from hookgate.proxy.store.database import Database
 from hookgate.proxy.store.execution import StoredTable
 from hookgate.proxy.store.models import approvals
@@ -41,7 +44,11 @@ MAX_OPEN_OF_ALL = 1000
 _CHANGING = 0x617070726F766521
 """The key of the lock of a server under which requests are created and decided: `approve!` in ASCII."""
 
+_LOCK_SECONDS = 3
+"""How long a gateway waits for this lock, and how long one that hangs can hold it."""
+
 _UNNAMED_KEY = re.compile(r"[0-9a-f]{24}|")
+_REMOVED = "There is no such request: it was removed."
 _DAY = 24 * 3600 * 1000
 
 _NO_ARGUMENTS = (
@@ -70,39 +77,54 @@ class ApprovalTable(StoredTable):
 
     # ---- calls
 
-    def ask(self, calls: Sequence[AskedCall], now: int, lifetime: int, persons: int) -> list[Standing]:
+    def ask(
+        self, calls: Sequence[AskedCall], now: int, lifetime: int, persons: int, ends: float = math.inf
+    ) -> list[Standing]:
         """Return for each call whether it may pass. If all may, approvals for one call are used up.
 
-        For calls about which nobody was asked yet, requests are created, which expire after `lifetime`
-        milliseconds, and which so many persons must approve.
+        The calls are of one key and session. For those about which nobody was asked yet, requests are
+        created, which expire after `lifetime` milliseconds, and which so many persons must approve. If all
+        that is not done when the monotonic clock shows `ends`, raises StoreError and changes nothing: nobody
+        waits for it any more.
         """
+        self._check_time(ends)
+        # Arguments are hashed and serialized before other gateways have to wait.
+        drafts = [
+            ApprovalRequest.about(asked, secrets.token_hex(16), now, now + lifetime, persons)
+            for asked in calls
+        ]
         with self._changing() as connection:
             _expire(connection, now)
-            standings: list[Standing] = []
-            used: set[str] = set()
-            for asked in calls:
-                standing = _standing(connection, asked, now, used) or _create(
-                    connection, asked, now, now + lifetime, persons
-                )
-                standings.append(standing)
-                if standing.result == "approved" and standing.request and standing.request.scope == "once":
-                    used.add(standing.request.id)
-            if used and all(each.result == "approved" for each in standings):
-                is_used = approvals.c.id.in_(used)
-                connection.execute(update(approvals).where(is_used).values(state="used"))
-            return standings
+            standings, used = _known_standings(calls, _about(connection, calls, now))
+            if None in standings:
+                room = _room(connection, calls[0].key, now)
+                standings, new = _with_new(standings, drafts, room)
+                if new:
+                    connection.execute(insert(approvals), [row_of(request) for request in new])
+            found = [each for each in standings if each is not None]
+            if all(each.result == "approved" for each in found):
+                _use_up(connection, used)
+            self._check_time(ends)
+            return found
+
+    def _check_time(self, ends: float) -> None:
+        if time.monotonic() > ends:
+            raise StoreError(f"{self._subject} cannot be used: the database is too slow")
 
     @contextmanager
     def _changing(self) -> Iterator[Connection]:
         """Begin a transaction beside which no other one, of any gateway, creates or decides requests."""
         with self._transaction() as connection:
             if not self._database.is_file:  # a file has one such transaction at a time
+                for timeout in ("lock_timeout", "idle_in_transaction_session_timeout"):
+                    connection.execute(select(func.set_config(timeout, f"{_LOCK_SECONDS}s", True)))
                 connection.execute(select(func.pg_advisory_xact_lock(_CHANGING)))
             yield connection
 
     def withdraw(self, ids: Collection[str]) -> None:
         """Remove requests about which nobody was told."""
-        self._write(delete(approvals).where(approvals.c.id.in_(ids)))
+        with self._changing() as connection:
+            connection.execute(delete(approvals).where(approvals.c.id.in_(ids)))
 
     def states(self, ids: Collection[str]) -> dict[str, State]:
         """Return the states of requests by their IDs."""
@@ -150,7 +172,7 @@ class ApprovalTable(StoredTable):
             query = select(approvals).where(approvals.c.id == id_)
             row = connection.execute(query).mappings().first()
             if row is None:
-                raise DecisionError("There is no such request: it was removed.")
+                raise DecisionError(_REMOVED)
             request = read_row(dict(row))
             check(request)
             new = request.after(decision)
@@ -162,7 +184,9 @@ class ApprovalTable(StoredTable):
             changed = {
                 name: stored[name] for name in ("state", "decisions", "scope", "tools", "expires", "pending")
             }
-            connection.execute(update(approvals).where(approvals.c.id == id_).values(changed))
+            stores = update(approvals).where(approvals.c.id == id_).values(changed)
+            if not connection.execute(stores).rowcount:
+                raise DecisionError(_REMOVED)
             return new
 
     def sweep(self, now: int, days: float) -> int:
@@ -178,54 +202,80 @@ def _expire(connection: Connection, now: int) -> None:
     connection.execute(update(approvals).where(over).values(state="expired", pending=None))
 
 
-def _is_same(call: AskedCall | ApprovalRequest) -> ColumnElement[bool]:
-    columns = approvals.c
-    return and_(columns.key == call.key, columns.session == call.session, columns.digest == call.digest)
+def _known_standings(
+    calls: Sequence[AskedCall], known: Sequence[ApprovalRequest]
+) -> tuple[list[Standing | None], set[str]]:
+    """Return what people have decided about each call, or None, and the IDs of approvals for one call.
 
-
-def _standing(connection: Connection, asked: AskedCall, now: int, used: Collection[str]) -> Standing | None:
-    """Return what people have decided about a call, or None if nobody was asked.
-
-    Approvals in `used` are for other calls.
+    Each of these is for another one of the calls.
     """
-    known = [request for request in _about(connection, asked, now) if request.id not in used]
+    used: set[str] = set()
+    standings: list[Standing | None] = []
     results: tuple[Result, ...] = ("denied", "approved", "pending")
-    return next(
-        (Standing(result, request) for result in results for request in known if request.state == result),
-        None,
-    )
+    for asked in calls:
+        about = [each for each in known if each.id not in used and _is_about(each, asked)]
+        found = (Standing(result, each) for result in results for each in about if each.state == result)
+        standing = next(found, None)
+        standings.append(standing)
+        if standing and standing.request and standing.result == "approved":
+            used.update([standing.request.id] if standing.request.scope == "once" else ())
+    return standings, used
 
 
-def _create(connection: Connection, asked: AskedCall, now: int, expires: int, persons: int) -> Standing:
-    """Create a request about a call, unless the key has too many or people could not read it."""
-    if _is_full(connection, asked.key, now):
-        return Standing("full")
-    new = ApprovalRequest.about(asked, secrets.token_hex(16), now, expires, persons)
-    if new is None:
-        return Standing("too large")
-    connection.execute(insert(approvals).values(row_of(new)))
-    return Standing("pending", new, is_new=True)
+def _is_about(request: ApprovalRequest, asked: AskedCall) -> bool:
+    if request.state == "approved" and request.scope == "tools":
+        return fnmatchcase(asked.tool, request.tools)
+    return (request.session, request.digest) == (asked.session, asked.digest)
 
 
-def _about(connection: Connection, asked: AskedCall, now: int) -> Sequence[ApprovalRequest]:
-    """Return the requests that decide about a call: those about the same one, and those about its tool."""
-    columns = approvals.c
-    is_tools = and_(columns.key == asked.key, columns.key != "", columns.scope == "tools")
+def _with_new(
+    standings: Sequence[Standing | None], drafts: Sequence[ApprovalRequest | None], room: int
+) -> tuple[list[Standing | None], list[ApprovalRequest]]:
+    """Return the standings with those of new requests in place of None, and these requests: at most `room`.
+
+    Equal calls share one. A draft is None if people could not read the arguments.
+    """
+    new: dict[bytes, ApprovalRequest] = {}
+    completed: list[Standing | None] = []
+    for standing, draft in zip(standings, drafts, strict=True):
+        if standing is not None:
+            completed.append(standing)
+        elif draft is None:
+            completed.append(Standing("too large"))
+        elif draft.digest in new:
+            completed.append(Standing("pending", new[draft.digest]))
+        elif len(new) >= room:
+            completed.append(Standing("full"))
+        else:
+            new[draft.digest] = draft
+            completed.append(Standing("pending", draft, is_new=True))
+    return completed, [*new.values()]
+
+
+def _use_up(connection: Connection, ids: Collection[str]) -> None:
+    """Use up approvals that are for one call. Raises StoreError if one of them is not there any more."""
+    unused = and_(approvals.c.id.in_(ids), approvals.c.state == "approved")
+    if ids and connection.execute(update(approvals).where(unused).values(state="used")).rowcount != len(ids):
+        raise StoreError("an approval was removed at this moment")
+
+
+def _about(connection: Connection, calls: Sequence[AskedCall], now: int) -> list[ApprovalRequest]:
+    """Return the requests that may decide about calls: those about the same ones, and those about tools."""
+    columns, first = approvals.c, calls[0]
+    is_same = and_(columns.session == first.session, columns.digest.in_({asked.digest for asked in calls}))
+    is_tools = and_(columns.key != "", columns.scope == "tools", columns.state == "approved")
     query = select(approvals).where(
+        columns.key == first.key,
         columns.state.in_(("pending", "approved", "denied")),
         columns.expires > now,
-        or_(_is_same(asked), and_(is_tools, columns.state == "approved")),
+        or_(is_same, is_tools),
     )
-    found = (read_row(dict(row)) for row in connection.execute(query.order_by(columns.created)).mappings())
-    return [
-        request
-        for request in found
-        if request.scope != "tools" or request.state != "approved" or fnmatchcase(asked.tool, request.tools)
-    ]
+    found = connection.execute(query.order_by(columns.created)).mappings()
+    return [read_row(dict(row)) for row in found]
 
 
-def _is_full(connection: Connection, key: str, now: int) -> bool:
-    """Return whether no further request of a key may be created."""
+def _room(connection: Connection, key: str, now: int) -> int:
+    """Return how many further requests of a key may be created."""
     columns = approvals.c
     opened = select(columns.key, func.count().label("open")).where(
         columns.state.in_(("pending", "denied")), columns.expires > now
@@ -234,11 +284,17 @@ def _is_full(connection: Connection, key: str, now: int) -> bool:
     for row in connection.execute(opened.group_by(columns.key)):
         by_key["" if _UNNAMED_KEY.fullmatch(row.key) else row.key] += row.open
     share = "" if _UNNAMED_KEY.fullmatch(key) else key
-    return by_key[share] >= MAX_OPEN or by_key.total() >= MAX_OPEN_OF_ALL
+    return min(MAX_OPEN - by_key[share], MAX_OPEN_OF_ALL - by_key.total())
 
 
 def _waits_elsewhere(connection: Connection, request: ApprovalRequest) -> bool:
     """Return whether another request about the same call is pending."""
     columns = approvals.c
-    other = and_(_is_same(request), columns.state == "pending", columns.id != request.id)
-    return connection.execute(select(columns.id).where(other)).first() is not None
+    query = select(columns.id).where(
+        columns.key == request.key,
+        columns.session == request.session,
+        columns.digest == request.digest,
+        columns.state == "pending",
+        columns.id != request.id,
+    )
+    return connection.execute(query).first() is not None

@@ -187,7 +187,8 @@ class GateStage(PassingStage):
             if isinstance(response, AskAgain):
                 return EarlyEnd(passed, response)
             if isinstance(response, Ended):
-                return EarlyEnd([], response)
+                # An approval may have been used up for a call that has passed.
+                return EarlyEnd(passed if self._gate.agent_has_call else [], response)
             passed.append(piece if response is piece.response else replace(piece, response=response))
         return passed
 

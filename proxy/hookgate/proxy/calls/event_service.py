@@ -121,7 +121,7 @@ class EventService:
         outcome: Outcome[Event] = await judge.fire(event)
         if asks_people and isinstance(event, BeforeTool) and judge.leaves_to_people(outcome.verdict):
             asked = cast("Outcome[BeforeTool]", outcome)
-            [outcome.verdict] = await judge.ask_people([asked], may_wait=False)
+            [outcome.verdict] = await judge.ask_people([asked])
         output = combined_output(event, outcome)
         if services.transcripts is not None:
             line = {

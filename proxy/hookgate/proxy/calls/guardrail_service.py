@@ -115,9 +115,10 @@ async def _judge_answer(judge: Judge, check: Check) -> JsonObject:
     body = await steps.run(shown_answer, check, calls)
     outcome = await judge.fire(AfterModel(SharedValue({}), body, check.model or ""))
     judge.raise_if_ended(outcome.verdict, AfterModel.name)
+    answer = await steps.run(edited_answer, check, calls, outcome.event.body)
     if judge.listens_to(BeforeTool.name):
-        await _judge_calls(judge, calls)
-    return await steps.run(edited_answer, check, calls, outcome.event.body)
+        await _judge_calls(judge, calls)  # the last, as it may use up approvals
+    return answer
 
 
 async def _judge_calls(judge: Judge, calls: Sequence[ShownCall]) -> None:
@@ -135,5 +136,5 @@ async def _judge_calls(judge: Judge, calls: Sequence[ShownCall]) -> None:
         if not same(outcome.event.tool_input, call.arguments):
             raise EditBlocked("the arguments of a tool")
     if left_to_people:
-        for verdict in await judge.ask_people(left_to_people, may_wait=False):
+        for verdict in await judge.ask_people(left_to_people):
             judge.raise_if_ended(verdict, BeforeTool.name)

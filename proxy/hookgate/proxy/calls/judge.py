@@ -165,16 +165,19 @@ class Judge:
         """Return whether people decide about a tool call with this verdict of its hooks."""
         return self.approvals is not None and verdict.decision == "ask" and not verdict.stop
 
-    async def ask_people(self, outcomes: Sequence[Outcome[BeforeTool]], *, may_wait: bool) -> list[Verdict]:
-        """Return the verdicts of people on tool calls that hooks leave to them. Unless all pass, none does.
+    async def ask_people(
+        self, outcomes: Sequence[Outcome[BeforeTool]], *, may_wait: bool = False, together: bool = True
+    ) -> list[Verdict]:
+        """Return the verdicts of people on tool calls of an answer that hooks leave to them.
 
-        If `may_wait`, that may take as long as the configuration says, for all tool calls of this call
-        together. A tool call that is not approved is denied.
+        With `together`, all of them pass or none does. If `may_wait`, it may take as long as the
+        configuration says, for all tool calls of this call together. A tool call that is not approved is
+        denied.
         """
         assert self.approvals is not None  # noqa: S101  # for the type checker
         asked = [self._asked_call(each) for each in outcomes]
         until = self.record.start_waiting(self.approvals.hold) if may_wait else None
-        answers = await self.approvals.answer(asked, until)
+        answers = await self.approvals.answer(asked, until, together=together)
         return [self._verdict_of_people(*each) for each in zip(outcomes, asked, answers, strict=True)]
 
     def _asked_call(self, outcome: Outcome[BeforeTool]) -> AskedCall:

@@ -174,4 +174,4 @@ class CallSteps(Steps):
         try:
             yield
         finally:
-            self.work = work
+            self.work = max(self.work, work)  # something larger may have begun meanwhile

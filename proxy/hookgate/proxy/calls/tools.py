@@ -3,7 +3,6 @@
 The reason is reported to the model, which answers again, or shown to the user.
 """
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
@@ -127,7 +126,7 @@ class ToolGate:
     async def _decide_on_calls(self, body: JsonObject) -> list[_DecidedCall] | Ended:
         """Return the calls that begin in a response with the decisions on them, or what ends the answer."""
         tool_calls = await self._state.steps.run(self._filter.starting_calls, body)
-        together = self._so_far.may_ask_again
+        together = self._so_far.may_ask_again and not _has_several_candidates(body)
         decisions = await apply_rules(self._rules, tool_calls, self._state.steps, together=together)
         if isinstance(decisions, Ended):
             return decisions
@@ -168,9 +167,8 @@ async def _ask_people(tool_calls: Sequence[LeftToPeople], *, together: bool) -> 
     """Return what people decide on calls that hooks leave to them; if `together`, all pass or none does."""
     if not tool_calls:
         return []
-    groups = [tool_calls] if together else [[each] for each in tool_calls]
-    asking = (group[0].rule.ask_people([each.outcome for each in group]) for group in groups)
-    return [decision for decisions in await asyncio.gather(*asking) for decision in decisions]
+    rule = tool_calls[0].rule
+    return await rule.ask_people([each.outcome for each in tool_calls], together=together)
 
 
 async def _apply_rules_in_turn(
@@ -237,9 +235,9 @@ class ToolCallEvents:
             return LeftToPeople(outcome, self)
         return _decision(outcome.event, verdict)
 
-    async def ask_people(self, outcomes: Sequence[Outcome[BeforeTool]]) -> list[Decision]:
-        """Return what people decide on calls that hooks leave to them. Unless all are approved, none is."""
-        verdicts = await self.judge.ask_people(outcomes, may_wait=self.may_wait)
+    async def ask_people(self, outcomes: Sequence[Outcome[BeforeTool]], *, together: bool) -> list[Decision]:
+        """Return what people decide on calls; if `together`, all pass or none does."""
+        verdicts = await self.judge.ask_people(outcomes, may_wait=self.may_wait, together=together)
         return [_decision(each.event, verdict) for each, verdict in zip(outcomes, verdicts, strict=True)]
 
 
@@ -249,6 +247,10 @@ def _decision(event: BeforeTool, verdict: Verdict) -> Decision:
 
 def _blocked(name: str, reason: str, *, asks_again: bool = True) -> BlockedCall:
     return BlockedCall(_SHOWN.format(name=name, reason=reason), reason, asks_again)
+
+
+def _has_several_candidates(body: JsonObject) -> bool:
+    return any(read(candidate, "index") for candidate in read_list(body, "candidates"))
 
 
 class _AnswerSoFar:
@@ -274,13 +276,12 @@ class _AnswerSoFar:
 
     def add(self, body: JsonObject, decided_calls: Sequence[_DecidedCall]) -> None:
         """Add an event, and the decisions on its calls. An answer with several candidates is dropped."""
+        if _has_several_candidates(body):
+            self.drop()
         if not self.may_ask_again:
             return
         self._decided_calls += decided_calls
         for candidate in read_list(body, "candidates"):
-            if read(candidate, "index"):
-                self.drop()
-                return
             for part in parts_of(candidate):
                 if len(part) == 1 and type(part.get("text")) is str:
                     self.add_text(part["text"])
