@@ -4,14 +4,14 @@ import gc
 import logging
 import os
 from collections.abc import Generator, Iterator, Sequence
-from functools import lru_cache
 
 import pytest
 import trustme
+from cachetools import LRUCache
 from hypothesis import HealthCheck, settings
 from support.upstream.captured import require_shared
 
-from hookgate.hooks.policies.redact import Detector, Scanner, policy
+from hookgate.hooks.policies.redact import scanner
 
 pytest_plugins = ["support.clients.table"]
 
@@ -25,6 +25,10 @@ settings.register_profile(
 )
 settings.register_profile("fuzz", settings.get_profile("default"), max_examples=10_000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+# Hundreds of tests use the policy `redact`, one after another. So its scanners outlive who uses them.
+scanner._shared = LRUCache(64)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -53,23 +57,6 @@ def _log_as_it_was() -> Iterator[None]:
     handlers, level = [*root.handlers], root.level
     yield
     root.handlers[:], root.level = handlers, level
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _scanners_made_once() -> Iterator[None]:
-    """Hundreds of tests make a policy `redact`, whose scanner takes a tenth of a second to compile.
-
-    A scanner keeps no state, so those of the same detectors are one here, as they are for all the texts of a
-    gateway.
-    """
-    made = lru_cache(maxsize=64)(Scanner)
-
-    def scanner(detectors: Sequence[Detector]) -> Scanner:
-        return made(tuple(detectors))
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(policy, "Scanner", scanner)
-        yield
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -30,7 +30,7 @@ from support.wire import (
     sse,
 )
 
-from hookgate.hooks.policies.redact import DETECTORS, Scanner
+from hookgate.hooks.policies.redact import DETECTORS, shared_scanner
 from hookgate.proxy.app import serve_on
 from hookgate.proxy.config import Config, ToolCallSettings, TranscriptSettings
 
@@ -316,7 +316,7 @@ async def test_a_canned_answer_without_pseudonyms_stays() -> None:
 
 async def test_no_planted_secret_of_any_kind_leaves_however_the_answer_is_split() -> None:
     """Two of each: tests/hooks/policies/redact/test_held.py cuts many more, without a gateway."""
-    scanner = Scanner(DETECTORS)
+    scanner = shared_scanner(DETECTORS)
     texts = [planted(seed, label) for label in sorted(PLANTED) for seed in range(2)]
     asked = iter(texts)
 

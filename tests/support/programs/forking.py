@@ -17,6 +17,8 @@ import sys
 import threading
 from typing import Any, NoReturn
 
+from hookgate.hooks.policies.redact import SENSITIVE, pseudonym_detector, shared_scanner
+from hookgate.hooks.policies.redact.options import RedactOptions
 from hookgate.proxy import __main__ as program
 
 # What the commands import when they run, or when a setting asks for it.
@@ -48,6 +50,11 @@ for _name in (
     *(f"hookgate.shim.command.{name}" for name in ("event", "install", "launch")),
 ):
     importlib.import_module(_name)
+
+_SCANNERS = [
+    shared_scanner(each) for each in (RedactOptions().detectors(), SENSITIVE, [pseudonym_detector()])
+]
+"""Those that most commands with a policy `redact` use, compiled once for all of them."""
 
 
 def serve(control: socket.socket) -> bool:

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from hookgate.hooks.policies.canonical import canonical_form, digest
 from hookgate.hooks.policies.options import Options, Pattern, Pointer, compile_pattern, read_options
-from hookgate.hooks.policies.redact import SENSITIVE, Scanner, TextRedactor
+from hookgate.hooks.policies.redact import SENSITIVE, TextRedactor, shared_scanner
 from hookgate.hooks.policy_environment import Policy, PolicyEnvironment
 from hookgate.hooks.session import SessionContext
 from hookgate.hooks.settings.editing import write_atomically
@@ -24,7 +24,7 @@ def masking() -> Callable[[str], str]:
 
     Masks in the text are left unchanged.
     """
-    scanner = Scanner(SENSITIVE)
+    scanner = shared_scanner(SENSITIVE)
 
     def mask(text: str) -> str:
         redactor = TextRedactor(scanner, lambda kind, original: f"[{kind}]")

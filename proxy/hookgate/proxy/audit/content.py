@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, Literal
 
 from hookgate.hooks import AfterModel
-from hookgate.hooks.policies.redact import SENSITIVE, Scanner
+from hookgate.hooks.policies.redact import SENSITIVE, shared_scanner
 from hookgate.hooks.policies.redact.answers import AnswerScreen
 from hookgate.hooks.policies.redact.fields import handled_by_caller, redacted_fields, redacted_request
 from hookgate.hooks.policies.redact.known import CleanDigests, RememberedParts
@@ -49,7 +49,7 @@ class Contents:
     """
 
     def __init__(self, mode: Mode) -> None:
-        self._scanner = Scanner(SENSITIVE) if mode == "redacted" else None
+        self._scanner = shared_scanner(SENSITIVE) if mode == "redacted" else None
         self._clean = CleanDigests()
         self._thread = SharedThread("hookgate-audit-content")
         self._thread_for_ends = ThreadPoolExecutor(1, "hookgate-audit-ends")

@@ -2,9 +2,9 @@
 
 import pytest
 
-from hookgate.hooks.policies.redact import SENSITIVE, Scanner
+from hookgate.hooks.policies.redact import SENSITIVE, Scanner, shared_scanner
 
 
 @pytest.fixture(scope="session")
 def scanner() -> Scanner:
-    return Scanner(SENSITIVE)
+    return shared_scanner(SENSITIVE)

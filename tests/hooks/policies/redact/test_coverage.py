@@ -20,14 +20,14 @@ from support.hooks.builtins import SENSITIVE, make_policy
 from support.texts.secrets import PLANTED, planted
 
 from hookgate.hooks import SessionContext
-from hookgate.hooks.policies.redact import DETECTORS, Scanner
+from hookgate.hooks.policies.redact import DETECTORS, shared_scanner
 from hookgate.hooks.policies.redact.policy import redact_policy
 from hookgate.hooks.policy_environment import PolicyEnvironment
 from hookgate.translator.fields import camel
 
 Json = dict[str, Any]
 
-SCANNER = Scanner(DETECTORS)
+SCANNER = shared_scanner(DETECTORS)
 SNAKE = pytest.mark.parametrize("snake", [False, True], ids=["camelCase", "snake_case"])
 
 

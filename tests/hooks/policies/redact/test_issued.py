@@ -14,7 +14,7 @@ from support.texts.secrets import fragments, mask, redacted
 
 from hookgate.hooks import SessionContext
 from hookgate.hooks.key_checksums import is_hookgate_key
-from hookgate.hooks.policies.redact import Detector, ReplacedFragment, Scanner
+from hookgate.hooks.policies.redact import Detector, ReplacedFragment, Scanner, shared_scanner
 from hookgate.hooks.policies.redact.detectors.checks import is_base58
 from hookgate.hooks.policies.redact.detectors.credentials import CREDENTIALS
 from hookgate.hooks.policies.redact.detectors.issued import ISSUED
@@ -130,7 +130,7 @@ def _event(value: str, *, goes_on: bool) -> dict[str, Any]:
     ],
 )
 def test_what_is_public_by_design_stays(text: str) -> None:
-    alone = Scanner(CREDENTIALS)
+    alone = shared_scanner(CREDENTIALS)
     assert redacted(alone, f"so {text} is") == f"so {text} is"
 
 

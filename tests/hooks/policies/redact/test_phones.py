@@ -12,7 +12,7 @@ from support.texts.countries import LARGEST_ECONOMIES
 from support.texts.secrets import LOOKALIKES, cut, redacted
 
 from hookgate.hooks import SessionContext
-from hookgate.hooks.policies.redact import SENSITIVE, Scanner
+from hookgate.hooks.policies.redact import SENSITIVE, Scanner, shared_scanner
 from hookgate.hooks.policies.redact.detectors import numbering_plans
 from hookgate.hooks.policies.redact.detectors.phones import PHONES, phones_of
 from hookgate.hooks.policies.redact.policy import redact_policy
@@ -59,11 +59,11 @@ TOLD = [pytest.param(country, each[1], id=country) for country, each in NUMBERS.
 
 @pytest.fixture(scope="module")
 def everywhere() -> Scanner:
-    return Scanner([*SENSITIVE, *phones_of(LARGEST_ECONOMIES)])
+    return shared_scanner([*SENSITIVE, *phones_of(LARGEST_ECONOMIES)])
 
 
 def scanner_for(country: str) -> Scanner:
-    return Scanner([*PHONES, *phones_of((country,))])
+    return shared_scanner([*PHONES, *phones_of((country,))])
 
 
 @pytest.mark.parametrize(("country", "number"), ALONE)
@@ -125,7 +125,7 @@ def test_other_numbers_stay(everywhere: Scanner, text: str) -> None:
 
 @pytest.mark.parametrize("name", [pytest.param(name, id=name) for name in LOOKALIKES])
 def test_what_only_looks_like_a_number_stays(name: str) -> None:
-    numbers = Scanner(phones_of(LARGEST_ECONOMIES))
+    numbers = shared_scanner(phones_of(LARGEST_ECONOMIES))
     rnd = random.Random(name)  # noqa: S311  # it makes texts
     texts = [f"see {LOOKALIKES[name](rnd)} there" for _ in range(200)]
     assert [text for text in texts if redacted(numbers, text) != text] == []

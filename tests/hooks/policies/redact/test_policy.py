@@ -5,6 +5,7 @@ import copy
 import inspect
 from pathlib import Path
 from typing import Any
+from weakref import WeakValueDictionary
 
 import pytest
 from support.conversation import model_turn, user_turn
@@ -12,6 +13,7 @@ from support.hooks.builtins import ANNA, SENSITIVE, make_policy
 from support.hooks.settings import write_file
 
 from hookgate.hooks import SessionContext, SettingsError, load_settings
+from hookgate.hooks.policies.redact import scanner
 from hookgate.hooks.policies.redact.policy import redact_policy
 from hookgate.hooks.policy_environment import PolicyEnvironment
 from hookgate.hooks.runner_factory import make_runners
@@ -683,3 +685,20 @@ def test_a_part_that_is_not_an_object_is_redacted_in_the_scope_of_its_turn(
     own = {"user": "prompts", "model": "answers"}[role]
     expected = {"role": role, "parts": [masked, {"text": "hi"}, None]} if scope == own else turn
     assert sent_contents([turn, following], options) == [expected, following]
+
+
+def test_policies_of_the_same_detectors_share_a_scanner_as_long_as_one_uses_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(scanner, "_shared", scanners := WeakValueDictionary[Any, Any]())
+    words = {"words": {"CODENAME": ["Blue Heron"]}, "detect": ["CODENAME"]}
+    environment = PolicyEnvironment(Path("/"))
+    requests, answers = redact_policy({}, environment), redact_policy({"action": "block"}, environment)
+    pseudonyms = 1
+    assert len(scanners) == 1 + pseudonyms
+    own = redact_policy(words, environment)
+    assert len(scanners) == 2 + pseudonyms
+    del requests, own
+    assert len(scanners) == 1 + pseudonyms
+    del answers
+    assert len(scanners) == 0

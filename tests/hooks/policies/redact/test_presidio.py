@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 from support.hooks.builtins import make_policy
 
-from hookgate.hooks.policies.redact import DETECTORS, Scanner
+from hookgate.hooks.policies.redact import DETECTORS, shared_scanner
 from hookgate.hooks.policies.redact.answers import AnswerScreen
 from hookgate.hooks.policies.redact.policy import redact_policy
 from hookgate.hooks.policies.redact.redaction import Redaction, Search
 
-SCANNER = Scanner(DETECTORS)
+SCANNER = shared_scanner(DETECTORS)
 
 HAS_PRESIDIO = importlib.util.find_spec("presidio_analyzer") is not None
 

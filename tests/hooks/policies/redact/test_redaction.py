@@ -8,7 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.texts.secrets import mask, redacted
 
-from hookgate.hooks.policies.redact import DETECTORS, Detector, Scanner, fields, pattern_detector
+from hookgate.hooks.policies.redact import (
+    DETECTORS,
+    Detector,
+    Scanner,
+    fields,
+    pattern_detector,
+    shared_scanner,
+)
 from hookgate.hooks.policies.redact.fields import redacted_data
 from hookgate.hooks.policies.redact.redaction import (
     CleanCheck,
@@ -48,7 +55,7 @@ def test_every_string_name_and_long_number_of_a_value_is_searched() -> None:
 
 
 def test_a_long_number_is_searched_together_with_the_name_of_its_field() -> None:
-    one = Redaction(Search(Scanner(DETECTORS)), mask)
+    one = Redaction(Search(shared_scanner(DETECTORS)), mask)
     value = {"ssn": 460899847, "people": [{"ssn": {"default": 514690360}}, {"bsn": [111222333, 1]}]}
     assert one.value(value) == {
         "ssn": "[US_SSN]",

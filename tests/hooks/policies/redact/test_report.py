@@ -14,7 +14,7 @@ from support.conversation import model_turn, user_turn
 from support.hooks.builtins import SENSITIVE, run_policy
 
 from hookgate.hooks import SessionContext
-from hookgate.hooks.policies.redact import DETECTORS, Scanner
+from hookgate.hooks.policies.redact import DETECTORS, shared_scanner
 from hookgate.hooks.policies.redact.policy import redact_policy
 from hookgate.hooks.policies.redact.redaction import Redaction, Search
 from hookgate.hooks.policies.redact.report import MAX_REPORTED
@@ -23,7 +23,7 @@ from hookgate.hooks.policy_environment import PolicyEnvironment
 Json = dict[str, Any]
 MAIL = "anna.berg@example.org"
 KEY = "AKIA" + "Q3EGRYH7XJ4WPL2D"
-ALL = Scanner(DETECTORS)
+ALL = shared_scanner(DETECTORS)
 RULE = {"id": "ticket", "regex": "TCK-[0-9]{6}"}
 
 

@@ -17,7 +17,7 @@ from support.texts.secrets import PLANTED, cut, fragments, planted, redacted
 
 from hookgate.hooks import Engine, load_settings
 from hookgate.hooks.policies.options import read_options
-from hookgate.hooks.policies.redact import DETECTORS, ReplacedFragment, Scanner
+from hookgate.hooks.policies.redact import DETECTORS, ReplacedFragment, Scanner, shared_scanner
 from hookgate.hooks.policies.redact.detectors.credentials import CREDENTIALS
 from hookgate.hooks.policies.redact.detectors.randomness import bits_per_character
 from hookgate.hooks.policies.redact.options import RedactOptions
@@ -35,7 +35,9 @@ NEAR = (
 
 
 def scanner_of(*rules: Json) -> Scanner:
-    return Scanner(read_options(RedactOptions, {"detect": ["rules"], "rules": list(rules)}).detectors())
+    return shared_scanner(
+        read_options(RedactOptions, {"detect": ["rules"], "rules": list(rules)}).detectors()
+    )
 
 
 def found(scanner: Scanner, text: str) -> list[str]:
@@ -92,7 +94,7 @@ def test_many_rules_with_long_matches_give_the_same_for_every_split() -> None:
 def test_a_rule_finds_the_same_beside_all_other_detectors(name: str) -> None:
     regex, match, _ = RULES[name]
     options = read_options(RedactOptions, {"rules": [rule(regex)]})
-    scanner = Scanner(options.detectors())
+    scanner = shared_scanner(options.detectors())
     text = f"so — {match}" if name == "end" else f"so — {match} and more"
     out = redacted(scanner, text)
     assert VALUE not in out
@@ -164,7 +166,7 @@ def test_allowlists_of_a_file_apply_to_its_rules_only(tmp_path: Path) -> None:
     )
     (tmp_path / "b.toml").write_text("[[rules]]\nid = 'b'\nregex = 'bbb_\\w{20}'\n")
     options = read_options(RedactOptions, {"rules": ["a.toml", "b.toml"]}, tmp_path)
-    scanner = Scanner(options.detectors())
+    scanner = shared_scanner(options.detectors())
     key = "AKIA" + "Q3EGRYH7XJ4WPL2D"
     assert found(scanner, f"aaa_{VALUE} bbb_{VALUE} {key}") == [f"bbb_{VALUE}", key]
 
@@ -174,7 +176,7 @@ def test_a_general_allowlist_can_be_for_some_rules(tmp_path: Path) -> None:
     shared = "[[allowlists]]\ntargetRules = ['aaa']\nregexes = ['.*']\n"
     (tmp_path / "a.toml").write_text(shared + rules)
     options = read_options(RedactOptions, {"detect": ["rules"], "rules": ["a.toml"]}, tmp_path)
-    assert found(Scanner(options.detectors()), f"aaa_{VALUE} bbb_{VALUE}") == [f"bbb_{VALUE}"]
+    assert found(shared_scanner(options.detectors()), f"aaa_{VALUE} bbb_{VALUE}") == [f"bbb_{VALUE}"]
 
 
 @pytest.mark.parametrize(
@@ -231,7 +233,7 @@ def test_filters_of_betterleaks_are_read_as_entropy_and_allowlists(
         tmp_path, f"[[rules]]\nid = 'a'\nregex = 'x[12]-([A-Za-z.]{{6,}})'\nfilter = '''{FILTER}'''\n"
     )
     assert rules.unusable == ()
-    assert bool(found(Scanner([rules.rules[0].detector()]), text)) is is_found
+    assert bool(found(shared_scanner([rules.rules[0].detector()]), text)) is is_found
 
 
 def test_files_to_extend_are_said_not_to_be_read(tmp_path: Path) -> None:
@@ -307,8 +309,8 @@ NIBBLING = [
     {"id": "colon", "regex": r"://[a-z]+:\w"},
     {"id": "e", "regex": r"eyJ\w{5}"},
 ]
-NIBBLED = Scanner(read_options(RedactOptions, {"rules": NIBBLING}).detectors())
-ALONE = Scanner(CREDENTIALS)
+NIBBLED = shared_scanner(read_options(RedactOptions, {"rules": NIBBLING}).detectors())
+ALONE = shared_scanner(CREDENTIALS)
 CREDENTIAL_LABELS = [label for label in PLANTED if label.split()[0] in {each.kind for each in CREDENTIALS}]
 
 
@@ -530,7 +532,7 @@ def gitleaks_findings(each: Any, text: str) -> list[tuple[str]]:
 def test_the_rules_of_gitleaks_beside_all_detectors_give_the_same_for_every_split() -> None:
     [rules] = read_rules([str(GITLEAKS)], Path("/"))
     detectors = (each.detector() for each in rules.rules)
-    scanner = Scanner([*DETECTORS, *filter(None, detectors)])
+    scanner = shared_scanner([*DETECTORS, *filter(None, detectors)])
     rnd = random.Random(4)  # noqa: S311  # it makes texts
     for each in rules.rules:
         text = f"the key: {match_of(rnd, rewrite_pattern(each.table.regex).pattern)} ok. and more"

@@ -8,7 +8,7 @@ from hookgate.hooks.policies.redact.detectors import DETECTORS, SENSITIVE
 from hookgate.hooks.policies.redact.detectors.detector import Detector, pattern_detector
 from hookgate.hooks.policies.redact.detectors.phrases import words_detectors
 from hookgate.hooks.policies.redact.policy import make_pseudonym, pseudonym_detector
-from hookgate.hooks.policies.redact.scanner import Scanner
+from hookgate.hooks.policies.redact.scanner import Scanner, shared_scanner
 from hookgate.hooks.policies.redact.streaming import (
     AtCap,
     BlockedFragment,
@@ -34,5 +34,6 @@ __all__ = [
     "make_pseudonym",
     "pattern_detector",
     "pseudonym_detector",
+    "shared_scanner",
     "words_detectors",
 ]

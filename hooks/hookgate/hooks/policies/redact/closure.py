@@ -12,6 +12,7 @@ import re
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from re import _constants as codes  # type: ignore[attr-defined]  # typeshed leaves both out
 from re import _parser as parser  # type: ignore[attr-defined]  # a private API, but stable
 from typing import Any
@@ -51,6 +52,7 @@ class Language:
     """The matches and more: long repeats are unlimited, so that a search need not count them."""
 
 
+@lru_cache(maxsize=1024)  # most scanners share hundreds of patterns
 def language(pattern: str) -> Language:
     """Return a pattern's languages. Raises ValueError if it is not supported, or matches the empty string."""
     tree = parsed(pattern)

@@ -9,6 +9,7 @@ import string
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import chain, product
 from re import _constants as codes  # type: ignore[attr-defined]  # typeshed leaves both out
 from re import _parser as parser  # type: ignore[attr-defined]  # a private API, but stable
@@ -58,6 +59,7 @@ class Opening:
     """The characters of which matches consist."""
 
 
+@lru_cache(maxsize=1024)  # most scanners share hundreds of patterns
 def opening(pattern: str) -> Opening | None:
     """Return how matches of a pattern begin, or None if they have no few beginnings that tell them apart."""
     tree = parsed(pattern)

@@ -27,7 +27,7 @@ from hookgate.hooks.policies.redact.known import CleanDigests, RememberedParts
 from hookgate.hooks.policies.redact.options import Action, RedactOptions
 from hookgate.hooks.policies.redact.presidio import load_presidio
 from hookgate.hooks.policies.redact.redaction import Redaction, Search
-from hookgate.hooks.policies.redact.scanner import Scanner, TakesLong, is_long
+from hookgate.hooks.policies.redact.scanner import TakesLong, is_long, shared_scanner
 from hookgate.hooks.policies.secret_key import key_in
 from hookgate.hooks.policies.speakers import Scope
 from hookgate.hooks.policy_environment import Policy, PolicyEnvironment
@@ -144,7 +144,7 @@ class _Redact:
     def __init__(self, options: RedactOptions, replacer: Replacer) -> None:
         self._options, self._replacer = options, replacer
         self._search = Search(
-            Scanner(options.detectors()),
+            shared_scanner(options.detectors()),
             options.limit,
             options.cap,
             options.at_cap,
@@ -152,7 +152,7 @@ class _Redact:
             replacer.hash_of,
         )
         self._clean = CleanDigests()
-        self._pseudonym_search = Search(Scanner([pseudonym_detector()]), limit=sys.maxsize)
+        self._pseudonym_search = Search(shared_scanner([pseudonym_detector()]), limit=sys.maxsize)
 
     def __call__(
         self, event: dict[str, Any], session: SessionContext

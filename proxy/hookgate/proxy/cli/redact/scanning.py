@@ -9,7 +9,7 @@ from typing import BinaryIO, TextIO
 
 import re2  # type: ignore[import-untyped]  # it has no stubs
 
-from hookgate.hooks.policies.redact import Fragment, ReplacedFragment, Scanner
+from hookgate.hooks.policies.redact import Fragment, ReplacedFragment, Scanner, shared_scanner
 from hookgate.hooks.policies.redact.options import RedactOptions
 from hookgate.hooks.policies.redact.streaming import TextRedactor
 from hookgate.hooks.settings.files import open_at_once
@@ -107,7 +107,7 @@ class FileScanner:
         """Return the scanner for a path. Raises ValueError if nothing applies to it."""
         matches = tuple(pattern.search(name) is not None for pattern in self._paths)
         if matches not in self._scanners:
-            self._scanners[matches] = Scanner(self._options.detectors(name))
+            self._scanners[matches] = shared_scanner(self._options.detectors(name))
         return self._scanners[matches]
 
 
