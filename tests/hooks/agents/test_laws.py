@@ -1,11 +1,12 @@
 """Laws of all dialects, for any input: nothing fails, and nothing that hooks deny is lost."""
 
 import json
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.bodies.jsontext import json_values
 
@@ -35,11 +36,11 @@ INPUTS = st.dictionaries(
     NAMES | json_values | st.dictionaries(st.sampled_from(KEYS), NAMES | json_values, max_size=4),
     max_size=8,
 )
-ROWS = [
-    pytest.param(dialect, name, id=f"{dialect.name} {name}")
-    for dialect in AGENT_DIALECTS.values()
-    for name in dialect.rows
-]
+DIALECTS: Iterable[Any] = AGENT_DIALECTS.values()
+ROWS = [(dialect, name) for dialect in DIALECTS for name in dialect.rows]
+MORE = settings(max_examples=settings().max_examples * 3)
+"""Each example, which takes long to draw, is tried with all rows."""
+
 OUTPUTS = st.fixed_dictionaries(
     {},
     optional={
@@ -61,26 +62,28 @@ OUTPUTS = st.fixed_dictionaries(
 )
 
 
-@pytest.mark.parametrize(("dialect", "name"), ROWS)
+@MORE
 @given(document=INPUTS)
-def test_any_input_is_read_or_refused(dialect: Any, name: str, document: Json) -> None:
-    with suppress(ValueError):
-        read = dialect.read(name, document)
-        assert all(isinstance(read[key], str) for key in ("session_id", "transcript_path", "cwd"))
+def test_any_input_is_read_or_refused(document: Json) -> None:
+    for dialect, name in ROWS:
+        with suppress(ValueError):
+            read = dialect.read(name, document)
+            texts = [read[key] for key in ("session_id", "transcript_path", "cwd")]
+            assert all(isinstance(text, str) for text in texts), (dialect.name, name)
 
 
-@pytest.mark.parametrize(("dialect", "name"), ROWS)
+@MORE
 @given(document=INPUTS, output=OUTPUTS)
-def test_denial_and_stop_are_in_every_answer_or_named(
-    dialect: Any, name: str, document: Json, output: Json
-) -> None:
-    answer = dialect.answer(name, document, output)
-    json.dumps(answer.document)
-    if output.get("decision") == "deny" or output.get("continue") is False:
-        named = {"the denial", "the stop"} & {*answer.not_applied}
-        changed = answer.document != dialect.answer(name, document, {}).document
-        ends_anyway = dialect.rows[name].event == "AfterAgent" and output.get("continue") is False
-        assert named or changed or ends_anyway
+def test_denial_and_stop_are_in_every_answer_or_named(document: Json, output: Json) -> None:
+    denies, stops = output.get("decision") == "deny", output.get("continue") is False
+    for dialect, name in ROWS:
+        answer = dialect.answer(name, document, output)
+        json.dumps(answer.document)
+        if denies or stops:
+            named = {"the denial", "the stop"} & {*answer.not_applied}
+            changed = answer.document != dialect.answer(name, document, {}).document
+            ends_anyway = stops and dialect.rows[name].event == "AfterAgent"
+            assert named or changed or ends_anyway, (dialect.name, name)
 
 
 @pytest.mark.parametrize(

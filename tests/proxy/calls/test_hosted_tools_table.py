@@ -96,13 +96,14 @@ def kinds_in(candidate: Json) -> set[str]:
     return {kind for use in hosted_calls.hosted_uses({"candidates": [candidate]}) for kind in use.kinds}
 
 
-async def body_upstream(hooks: Json, path: str, body: Json) -> Any:
-    """The body that goes upstream."""
+async def bodies_upstream(hooks: Json, path: str, bodies: list[Json]) -> list[Any]:
+    """The bodies that go upstream."""
     config = Config.model_validate({"routes": {"files": "forward"}})
     async with peer(ok(b"{}")) as upstream, gateway_before(upstream.url, hooks, config) as url:
-        reply = await post(url, path, body, KEY)
-        assert upstream.heard, reply.body
-        return json.loads(upstream.heard[0].partition(b"\r\n\r\n")[2])
+        for number, body in enumerate(bodies, 1):
+            reply = await post(url, path, body, KEY)
+            assert len(upstream.heard) == number, (body, reply.body)
+    return [json.loads(heard.partition(b"\r\n\r\n")[2]) for heard in upstream.heard]
 
 
 def policy(**options: Any) -> Json:
@@ -136,12 +137,12 @@ def spellings(kind: Kind) -> list[list[Json]]:
 
 @pytest.mark.parametrize("kind", BY_NAME)
 async def test_generate_content(kind: Kind) -> None:
-    for tools in spellings(kind):
-        request = generate(*tools)
-        for listed in (kind.name, snake(kind.name), "*"):
-            assert await body_upstream(policy(allow=["read_file", listed]), UNARY, request) == request
-        for hooks in (policy(allow=["read_file"]), policy(deny=[{"tool": kind.name}]), drops(kind)):
-            [left] = (await body_upstream(hooks, UNARY, request))["tools"]
+    requests = [generate(*tools) for tools in spellings(kind)]
+    for listed in (kind.name, snake(kind.name), "*"):
+        assert await bodies_upstream(policy(allow=["read_file", listed]), UNARY, requests) == requests
+    for hooks in (policy(allow=["read_file"]), policy(deny=[{"tool": kind.name}]), drops(kind)):
+        for sent in await bodies_upstream(hooks, UNARY, requests):
+            [left] = sent["tools"]
             assert [*map(camel, left)] == ["functionDeclarations"]
 
 
@@ -149,12 +150,14 @@ async def test_generate_content(kind: Kind) -> None:
 async def test_interactions(kind: Kind) -> None:
     path, function = "/v1beta/interactions", {"type": "function", **READ}
     tool = {"type": kind.type, **kind.typed}
-    for tools in ([function, tool], [tool, function, tool]):
-        request = {"model": "gemini-2.5-flash", "input": "hi", "tools": tools}
-        for listed in (kind.name, snake(kind.name), "*"):
-            assert await body_upstream(policy(allow=["read_file", listed]), path, request) == request
-        for hooks in (policy(allow=["read_file"]), policy(deny=[{"tool": kind.name}]), drops(kind)):
-            assert (await body_upstream(hooks, path, request))["tools"] == [function]
+    requests = [
+        {"model": "gemini-2.5-flash", "input": "hi", "tools": tools}
+        for tools in ([function, tool], [tool, function, tool])
+    ]
+    for listed in (kind.name, snake(kind.name), "*"):
+        assert await bodies_upstream(policy(allow=["read_file", listed]), path, requests) == requests
+    for hooks in (policy(allow=["read_file"]), policy(deny=[{"tool": kind.name}]), drops(kind)):
+        assert [sent["tools"] for sent in await bodies_upstream(hooks, path, requests)] == [[function]] * 2
 
 
 async def test_chat() -> None:
@@ -164,9 +167,11 @@ async def test_chat() -> None:
     plain = {"model": "gemini-2.5-flash", "messages": [{"role": "user", "content": "hi"}]}
     plain["tools"] = [{"type": "function", "function": READ}]
     searching = {**plain, "web_search_options": {}}
-    assert await body_upstream(policy(allow=["read_file", "googleSearch"]), path, searching) == searching
+    assert await bodies_upstream(policy(allow=["read_file", "googleSearch"]), path, [searching]) == [
+        searching
+    ]
     for hooks in (policy(allow=["read_file"]), policy(deny=[{"tool": "googleSearch"}]), drops(kind)):
-        assert await body_upstream(hooks, path, searching) == plain
+        assert await bodies_upstream(hooks, path, [searching]) == [plain]
 
 
 TOOL = {"mcpServers": [SERVER]}
