@@ -9,6 +9,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
+from sqlalchemy.schema import CreateIndex, CreateTable
 
 from hookgate.proxy.errors import StoreError
 from hookgate.proxy.store.models import NEWEST, metadata
@@ -63,11 +65,23 @@ def update_tables(connection: Connection) -> None:
         log.warning("the tables have version %s, one newer than this version of hookgate creates", version)
         return
     if not has_tables and connection.dialect.name == "sqlite":
-        metadata.create_all(connection, checkfirst=False)
-        _VERSION.create(connection)
+        for statement in _creation():
+            connection.exec_driver_sql(statement)
         connection.execute(insert(_VERSION), {"version_num": NEWEST})
     elif not has_tables or connection.execute(select(_VERSION.c.version_num)).scalars().all() != [NEWEST]:
         run_migrations(connection)
+
+
+@cache
+def _creation() -> tuple[str, ...]:
+    """Return the statements that create all tables of a file. A gateway has several files."""
+    dialect = sqlite.dialect()
+    tables = [*metadata.sorted_tables, _VERSION]
+    indexes = [index for table in tables for index in table.indexes]
+    return (
+        *(str(CreateTable(table).compile(dialect=dialect)) for table in tables),
+        *(str(CreateIndex(index).compile(dialect=dialect)) for index in indexes),
+    )
 
 
 def is_next_version(version: str | None) -> bool:
