@@ -307,7 +307,11 @@ def test_on_a_server_the_size_is_that_of_tables_and_indexes_without_free_space(
     content: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retention, "_SAMPLE", 500)
-    with postgres() as url, opened(tmp_path, url) as database, ledger_in(database, tmp_path) as ledger:
+    with (
+        postgres(bare=True) as url,
+        opened(tmp_path, url) as database,
+        ledger_in(database, tmp_path) as ledger,
+    ):
         for number in range(20):
             calls = (record_of(100 * number + each) for each in range(100))
             ledger.write([entry._replace(content=content) for entry in entries_of(*calls)])

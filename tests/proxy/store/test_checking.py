@@ -56,7 +56,7 @@ def test_a_file_that_is_not_a_database_is_a_problem(tmp_path: Path) -> None:
 
 
 def test_a_server_is_asked_as_well(tmp_path: Path) -> None:
-    with postgres() as url:
+    with postgres(bare=True) as url:
         assert check_database(url, tmp_path).endswith("has no tables yet; the gateway creates them")
         open_database(url, tmp_path).close()
         assert "can be opened and has tables of version " in check_database(url, tmp_path)

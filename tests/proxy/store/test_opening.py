@@ -3,7 +3,7 @@
 import logging
 import sqlite3
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, nullcontext
 from datetime import UTC, datetime
@@ -17,7 +17,7 @@ from alembic.command import upgrade
 from alembic.config import Config
 from alembic.migration import MigrationContext
 from pydantic import ValidationError
-from sqlalchemy import Connection, MetaData, Table, create_engine, inspect
+from sqlalchemy import Connection, Engine, MetaData, Table, create_engine, inspect
 from support.gateway.databases import postgres
 
 from hookgate.proxy.config import StoreSettings
@@ -57,7 +57,7 @@ def test_a_new_file_has_what_the_steps_make(tmp_path: Path) -> None:
 
 
 def test_a_new_server_has_the_tables_of_the_models(tmp_path: Path) -> None:
-    with postgres() as server:
+    with postgres(bare=True) as server:
         database = open_database(server, tmp_path)
         with database.engine.begin() as connection:
             assert compare_metadata(MigrationContext.configure(connection), metadata) == []
@@ -85,7 +85,7 @@ def test_a_server_with_tables_of_version_4_is_upgraded_and_keeps_the_rows_of_eve
     later |= {"alerts", "alert_deliveries", "alert_silences", "alert_lease"}
     later |= {"exports", "export_positions", "export_refusals", "session_notes", "approvals"}
     later |= {table.name for table in INDEX_TABLES}
-    with postgres() as server, closing(open_database(server, tmp_path)) as database:
+    with postgres(bare=True) as server, closing(open_database(server, tmp_path)) as database:
         with database.engine.begin() as connection:
             # What the later migrations have added goes, so these are the tables that version 4 had.
             for name in later:
@@ -111,29 +111,36 @@ def row_of(table: Table) -> dict[str, Any]:
 VERSIONS = sorted(path.stem[-4:] for path in (STEPS / "versions").glob("*_0*.py"))
 
 
+@pytest.fixture(params=["sqlite", "postgresql"])
+def bare(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine]:
+    """Each kind of database, without tables."""
+    with postgres(bare=True) if request.param == "postgresql" else nullcontext() as url:
+        engine = create_engine(url or f"sqlite:///{tmp_path / FILE}")
+        yield engine
+        engine.dispose()
+
+
 @pytest.mark.parametrize(("before", "after"), list(pairwise(VERSIONS[3:])))
 def test_a_gateway_of_the_previous_version_continues_with_upgraded_tables(
-    url: str | None, before: str, after: str, tmp_path: Path
+    bare: Engine, before: str, after: str
 ) -> None:
     """So an upgrade needs no interruption, and can be taken back without changing the tables again."""
-    engine = create_engine(url or f"sqlite:///{tmp_path / FILE}")
     old = MetaData()
-    with engine.begin() as connection:
+    with bare.begin() as connection:
         migrate(connection, before)
         old.reflect(connection)
         tables = [table for table in old.sorted_tables if table.name != "alembic_version"]
         for table in tables:
             connection.execute(table.insert().values(row_of(table)))
-    with engine.begin() as connection:
+    with bare.begin() as connection:
         migrate(connection, after)
-    with engine.begin() as connection:
+    with bare.begin() as connection:
         for table in reversed(tables):
             assert connection.execute(table.select()).all() == [tuple(row_of(table).values())]
             assert connection.execute(table.update().values(row_of(table))).rowcount == 1
             connection.execute(table.delete())
         for table in tables:
             connection.execute(table.insert().values(row_of(table)))
-    engine.dispose()
 
 
 def alter(connection: Connection) -> None:
