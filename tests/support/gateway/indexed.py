@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -106,6 +107,6 @@ def indexed_audit(state: Path, calls: int, url: str | None = None) -> Iterator[I
         open_index(database, url, state) as index,
     ):
         audit = Indexed(database, ledger, index, AuditReader(database), {})
-        for number in range(calls):
-            audit.add(*varied(number))
+        if calls:
+            audit.add(*chain.from_iterable(map(varied, range(calls))))
         yield audit
