@@ -3,6 +3,7 @@
 import random
 import string
 from collections.abc import Iterable
+from functools import cache
 from re import _constants as codes  # type: ignore[attr-defined]  # typeshed leaves both out
 from re import _parser as parser  # type: ignore[attr-defined]  # a private API, but stable
 from typing import Any
@@ -58,10 +59,15 @@ def _character(rnd: random.Random, code: Any, argument: Any) -> str:
     if code is codes.LITERAL:
         return chr(argument)
     if code is codes.IN and argument[0][0] is not codes.NEGATE:
-        members = [character for member in argument for character in _members(*member)]
-        preferred = [character for character in members if character in ALNUM]
-        return rnd.choice(preferred or members)
+        return rnd.choice(_preferred(tuple(argument)))
     return rnd.choice(ALNUM)
+
+
+@cache
+def _preferred(argument: tuple[Any, ...]) -> list[str]:
+    """The letters and digits of a class, or if it has none, its other characters."""
+    members = [character for member in argument for character in _members(*member)]
+    return [character for character in members if character in ALNUM] or members
 
 
 def _members(code: Any, argument: Any) -> Iterable[str]:

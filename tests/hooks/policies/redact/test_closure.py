@@ -8,7 +8,7 @@ import re2  # type: ignore[import-untyped]  # it has no stubs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hookgate.hooks.policies.redact import DETECTORS, Detector
+from hookgate.hooks.policies.redact import DETECTORS
 from hookgate.hooks.policies.redact.closure import language
 
 TEXTS = ["".join(text) for length in range(1, 9) for text in itertools.product("ab", repeat=length)]
@@ -107,6 +107,5 @@ def test_what_has_no_closure_is_reported(pattern: str, why: str) -> None:
         language(pattern)
 
 
-@pytest.mark.parametrize("detector", DETECTORS, ids=lambda d: f"{d.kind} {d.pattern[:12]}")
-def test_every_detector_has_one(detector: Detector) -> None:
-    assert language(detector.pattern).prefixes
+def test_every_detector_has_one() -> None:
+    assert [detector for detector in DETECTORS if not language(detector.pattern).prefixes] == []

@@ -41,8 +41,7 @@ PLANTS = [pytest.param(label, id=label) for label in PLANTED]
 def test_every_split_in_two_gives_the_output_of_the_whole(scanner: Scanner, label: str) -> None:
     text, _ = planted(0, label)
     whole = redacted(scanner, text)
-    step = max(1, len(text) // 60)
-    for at in range(0, len(text), step):
+    for at in range(len(label) % 5, len(text), 5):
         assert redacted(scanner, text[:at], text[at:]) == whole, at
 
 

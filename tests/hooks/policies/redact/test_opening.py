@@ -6,24 +6,23 @@ import pytest
 import re2  # type: ignore[import-untyped]  # it has no stubs
 from support.texts.formats import written
 
-from hookgate.hooks.policies.redact import Detector
 from hookgate.hooks.policies.redact.detectors.issued import ISSUED
 from hookgate.hooks.policies.redact.opening import opening, prefixes_of, searched_of
 
-ROWS = [pytest.param(row, id=f"{row.kind} {place}") for place, row in enumerate(ISSUED)]
 
-
-@pytest.mark.parametrize("row", ROWS)
-def test_matches_begin_with_the_opening_and_their_prefixes_are_held(row: Detector) -> None:
-    if (begins := opening(row.pattern)) is None:
-        pytest.skip("it has no few beginnings")
-    searched, held = re2.compile(searched_of([begins])), re2.compile(prefixes_of([begins]))
-    rnd = random.Random(row.pattern)  # noqa: S311  # it makes texts
-    for _ in range(5):
-        match = "".join(written(rnd, row.pattern))
-        assert match[:3].encode() in begins.heads
-        assert searched.match(match)
-        assert all(held.fullmatch(match[:end]) for end in range(1, len(match) + 1))
+def test_matches_begin_with_the_opening_and_their_prefixes_are_held() -> None:
+    """Of the few patterns without one, nothing is known."""
+    openings = [(row.pattern, opening(row.pattern)) for row in ISSUED]
+    for pattern, begins in openings:
+        if begins is None:
+            continue
+        searched, held = re2.compile(searched_of([begins])), re2.compile(prefixes_of([begins]))
+        rnd = random.Random(pattern)  # noqa: S311  # it makes texts
+        for _ in range(5):
+            match = "".join(written(rnd, pattern))
+            assert match[:3].encode() in begins.heads, pattern
+            assert searched.match(match), pattern
+            assert all(held.fullmatch(match[:end]) for end in range(1, len(match) + 1)), pattern
 
 
 def test_most_issued_keys_have_an_opening() -> None:

@@ -44,9 +44,9 @@ EVERYDAY = [line.replace("⏎", "\n") for line in (HERE / "everyday.txt").read_t
 """Commands as agents write them, one a line, with a mark for line ends within them."""
 
 
-@pytest.mark.parametrize("command", SPELLINGS, ids=range(len(SPELLINGS)))
-def test_no_spelling_of_a_forbidden_program_passes(command: str) -> None:
-    assert Runs(program=("zap",)).check(command).holds
+def test_no_spelling_of_a_forbidden_program_passes() -> None:
+    runs = Runs(program=("zap",))
+    assert [command for command in SPELLINGS if not runs.check(command).holds] == []
 
 
 def test_everyday_commands_can_be_read() -> None:
