@@ -158,6 +158,7 @@ async def test_an_answered_call_is_shown_with_the_effects_of_its_hooks(tmp_path:
     record = record_of()
     first, second = record.hooks.values()
     first.edits, first.findings = {"raw"}, Counter(EMAIL=2)
+    second.causes = {"exit code 1": 1}
     second.mode, second.edits, second.failures, second.runs = "observe", {"text"}, 1, 3
     with opened(tmp_path) as database, ledger_in(database, tmp_path) as ledger:
         ledger.write(entries_of(record))
@@ -166,20 +167,20 @@ async def test_an_answered_call_is_shown_with_the_effects_of_its_hooks(tmp_path:
     assert shown.out.splitlines()[:2] == [
         "outcome: answered, with status 200",
         "effects: no-secrets (BeforeModel) edited raw and found EMAIL 2; "
-        "tone (AfterModel) would have edited text and failed in 1 of 3 runs",
+        "tone (AfterModel) would have edited text and failed in 1 of 3 runs (exit code 1)",
     ]
 
 
 async def test_a_call_that_continued_although_a_hook_failed_is_marked(tmp_path: Path) -> None:
     record = record_of()
     first, second = record.hooks.values()
-    first.failures, first.decisions = 1, Counter(allow=1)
+    first.failures, first.decisions, first.causes = 1, Counter(allow=1), {"timeout": 1}
     second.mode, second.failures, second.decisions = "observe", 1, Counter(allow=1)
     with opened(tmp_path) as database, ledger_in(database, tmp_path) as ledger:
         ledger.write(entries_of(record))
         ledger.close()
     listed = await run("audit", "list", "--state", str(tmp_path), env={"COLUMNS": "300"})
-    assert "no-secrets failed; the call continued" in listed.out
+    assert "no-secrets failed (timeout); the call continued" in listed.out
     assert "tone" not in listed.out
 
 

@@ -605,5 +605,5 @@ class _Columns:
             return row.outcome is None
         start = body if row.type == "event" else self._open.pop(call, None)
         if start is None:
-            return row.outcome == outcome
+            return bool(row.outcome == outcome)
         return row.columns == entry_columns({**start, **body}, str(outcome))
