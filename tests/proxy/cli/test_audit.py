@@ -73,6 +73,25 @@ async def test_calls_are_found(words: list[str], count: int, state: Path) -> Non
     assert (ended.code, len(ended.out.splitlines())) == (0, count)
 
 
+async def test_a_list_without_calls_says_what_was_searched_and_what_there_is(
+    state: Path, tmp_path: Path
+) -> None:
+    words = ["team:nobody", "tokens:>1k", "since:2026-01-01T00:00Z"]
+    ended = await run("audit", "list", *words, "--state", str(state))
+    assert ended.code == 0
+    assert re.fullmatch(
+        r"hookgate: no calls found from 2026-01-01T00:00:00Z until now, with team, tokens; "
+        r"the calls that are recorded ended from 2\S+Z to 2\S+Z\n",
+        ended.err,
+    )
+    as_json = await run("audit", "list", *words, "--json", "--state", str(state))
+    assert (as_json.out, as_json.err) == ("", ended.err)
+    with opened(tmp_path) as database, ledger_in(database, tmp_path) as ledger:
+        ledger.close()
+    empty = await run("audit", "list", "--state", str(tmp_path))
+    assert empty.err == "hookgate: no calls are recorded yet; a call is found once it has ended\n"
+
+
 async def test_what_is_found_is_exported_as_csv(tmp_path: Path) -> None:
     session = SessionContext("=1+1", client="google-genai-sdk", key="-x", team="search")
     with opened(tmp_path) as database, ledger_in(database, tmp_path) as ledger:

@@ -126,7 +126,7 @@ async def test_stricter_policy_is_not_reported_as_weaker_on_masked_content(tmp_p
     records = masked(call("1", "mail [EMAIL]", hooks=[mails("allow", edits=["contents"])]))
     hooks = {"BeforeModel": [builtin("no-mail", "redact", action="block")]}
     reported = await report(tmp_path, hooks, *records, *call("2", "hi"))
-    assert reported["cannot_say"] == {"calls": 1, "receipts": ["1"], "reasons": ANY}
+    assert reported["cannot_say"] == {"calls": 1, "receipts": ["1"]}
     assert (reported["replayed"], reported["unchanged"]) == (2, 1)
     assert (reported["rules"], reported["outcomes"]) == ([], [])
 

@@ -71,13 +71,14 @@ def _nothing_found(index: CallIndex, query: Query) -> str:
     known = CallSearch(index).known_times()
     if known is None:
         return "no calls are recorded yet; a call is found once it has ended"
-    words = ", ".join([*query.names, *query.amounts]) or "no other words"
+    words = ", ".join([*query.names, *query.amounts])
     since, until = (
         None if at is None else utc_text(at / 1000, "seconds") for at in (query.since, query.until)
     )
     time = f"from {since or 'the beginning'} until {until or 'now'}"
     first, last = (utc_text(at / 1000, "seconds") for at in known)
-    return f"no calls found {time}, with {words}; the calls that are recorded ended from {first} to {last}"
+    found = f"no calls found {time}{f', with {words}' if words else ''}"
+    return f"{found}; the calls that are recorded ended from {first} to {last}"
 
 
 def _report(index: CallIndex, query: Query, args: argparse.Namespace) -> int:

@@ -44,9 +44,11 @@ from hookgate.translator.fields import JsonObject
 _OUTCOMES = (*GUARDED, "failed")
 _SUMMED = ("edited", "input_tokens", "output_tokens", "cost")
 CALL_COLUMNS = ("calls", *_OUTCOMES, *_SUMMED)
-FINDING_COLUMNS = ("calls", "findings")
+_FOUND = ("calls", "findings")
+FINDING_COLUMNS = ("events", "findings")
 _RUNS = ("calls", "runs", "denials", "would_deny", "edits", "would_edit", "failures")
-HOOK_COLUMNS = (*_RUNS, "median_ms", "p95_ms")
+HOOK_COLUMNS = ("events", *_RUNS[1:], "median_ms", "p95_ms")
+"""Sums of findings and hooks count a call once for each of its events, and therefore have no `calls`."""
 
 _OF_FINDINGS = ("found", "hook", "event", "key", "owner", "team", "model", "agent")
 _OF_HOOKS = ("hook", "event", "team")
@@ -124,7 +126,7 @@ class Reports:
             columns: tuple[str, ...]
             if "found" in by:
                 query, columns = _in_whole_hours(query), FINDING_COLUMNS
-                sums = _Sums(query, by, columns, [*_table_sources(finding_sums, query, by)])
+                sums = _Sums(query, by, _FOUND, [*_table_sources(finding_sums, query, by)])
             elif {"hook", "event"} & {*by}:
                 query, columns = _in_whole_hours(query), HOOK_COLUMNS
                 sums = _Sums(query, (*by, "bucket"), _RUNS, [*_table_sources(hook_sums, query, by)])
@@ -230,7 +232,7 @@ class _Sums:
     def _rows(self, source: _SumSource, terms: Sequence[Term]) -> Any:
         """Return what to sum up of a source, in the same columns for every source."""
         column = source.table.c
-        amounts = ("findings",) if self.columns is FINDING_COLUMNS else ("outcome", *_SUMMED)
+        amounts = ("findings",) if self.columns is _FOUND else ("outcome", *_SUMMED)
         calls = column.calls if "calls" in column else literal(1).label("calls")
         summed = [calls, *(column[each] for each in amounts)]
         return select(*self._groups(source), *summed).where(*_conditions(source, terms))
@@ -359,8 +361,8 @@ def _in_whole_hours(query: Query) -> Query:
 def _amounts(source: FromClause, columns: Sequence[str], outcomes: Mapping[str, int]) -> list[Any]:
     """Return the sums of `columns` to select from a source."""
     column = source.c
-    if columns is FINDING_COLUMNS:
-        return [func.sum(column[each]) for each in FINDING_COLUMNS]
+    if columns is _FOUND:
+        return [func.sum(column[each]) for each in _FOUND]
     if columns is _RUNS:
         return _run_amounts(source)
     one = column.calls if "calls" in column else 1
