@@ -4,6 +4,7 @@ import asyncio
 import random
 import sys
 import tempfile
+from contextlib import closing
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -11,12 +12,16 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from small_png import with_palette
+from support.gateway.approving import asked_call, now
 from support.gateway.browser import Scheme, browsing, go, running_browser
 from support.gateway.loopback import runs, says
 from support.gateway.panel import Paneled, panel_gateway
+from support.operating.receivers import SECRET
 from support.wire import SSE, UNARY, post
 
+from hookgate.proxy.approvals.table import ApprovalTable
 from hookgate.proxy.observe.metrics import Traffic
+from hookgate.proxy.store.database import open_approvals
 
 FOLDER = Path(__file__).parent / "images"
 LOOKS: dict[str, tuple[int, int, Scheme]] = {
@@ -34,6 +39,7 @@ ASKED = (
     "Show me the private key of the staging host.",
 )
 MINUTE = 60_000
+HOUR = 60 * MINUTE
 
 
 def masks(document: dict[str, Any]) -> dict[str, Any]:
@@ -83,6 +89,11 @@ HOOKS: dict[str, Any] = {
 }
 
 
+APPROVALS: dict[str, Any] = {
+    "approvals": {"mode": "ticket", "people": [{"name": "bob", "receiver": "bob"}], "secret": SECRET},
+    "alerts": {"receivers": [{"name": "bob", "url": "http://127.0.0.1:9/", "secret": SECRET}]},
+}
+
 KEYS = {
     name: {"sha256": sha256(f"key-{number}".encode()).hexdigest(), "team": team}
     for number, (name, team) in enumerate({"alice": "search", "ci": "platform", "bob": "search"}.items())
@@ -94,10 +105,12 @@ async def main() -> None:
     # A folder of a plain name: it is seen in the pictures.
     with tempfile.TemporaryDirectory(prefix="hookgate-") as folder:
         async with panel_gateway(
-            Path(folder), HOOKS, audit={"content": "full"}, keys=KEYS, store=True
+            Path(folder), HOOKS, **APPROVALS, audit={"content": "full"}, keys=KEYS, store=True
         ) as gateway:
             played(gateway.panel.api.traffic)
             receipt = await called(gateway)
+            with closing(ApprovalTable(open_approvals(None, Path(folder) / "state"))) as table:
+                table.ask(asked_call(), now(), HOUR, 1)
             await asyncio.sleep(1)  # the audit writes ends behind calls
             for look in LOOKS:
                 await pictures(gateway, receipt, look)
@@ -121,10 +134,10 @@ async def called(gateway: Paneled) -> str:
 
 def played(traffic: Traffic) -> None:
     """An hour of traffic, so that the chart of latency has something to show."""
-    chance, now = random.Random(7), traffic.now()  # noqa: S311  # a picture needs no secrets
+    chance, until = random.Random(7), traffic.now()  # noqa: S311  # a picture needs no secrets
     told = traffic.now
     for ago in range(59, 0, -1):
-        traffic.now = lambda ago=ago: now - ago * MINUTE  # type: ignore[misc]  # the clock of a picture
+        traffic.now = lambda ago=ago: until - ago * MINUTE  # type: ignore[misc]  # the clock of a picture
         for _ in range(chance.randint(18, 46)):
             denied = chance.random() < 0.07
             outcome = "denied" if denied else "failed" if chance.random() < 0.02 else "answered"
@@ -132,7 +145,7 @@ def played(traffic: Traffic) -> None:
             usage = {"input_tokens": chance.randint(200, 3000), "output_tokens": chance.randint(20, 400)}
             traffic.add({"outcome": outcome, "timings": {"total_ms": took}, "usage": usage, "bypasses": 0})
     traffic.now = told
-    traffic.since = now - 59 * MINUTE
+    traffic.since = until - 59 * MINUTE
 
 
 async def pictures(gateway: Paneled, receipt: str, look: str) -> None:
@@ -148,6 +161,7 @@ async def pictures(gateway: Paneled, receipt: str, look: str) -> None:
         "findings": "#/findings",
         "hooks": "#/hooks",
         "policy": "#/policy",
+        "approvals": "#/approvals",
     }
     async with (
         running_browser() as browser,

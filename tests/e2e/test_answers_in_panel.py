@@ -15,6 +15,7 @@ from hookgate.proxy.cli.main import run_command
 
 _VIEWS = {
     "team,owner": "Spend",
+    "day": "People",
     "day,model": "Spend",
     "session": "Spend",
     "agent": "People",

@@ -113,7 +113,7 @@ async def test_only_the_newest_calls_are_compared_and_that_is_said(
         found = await result(gateway)
     assert (found["bound"], found["report"]["replayed"]) == ("calls", 2)
     assert found["report"]["outcomes"] == [
-        {"change": "denied → answered", "calls": 2, "receipts": receipts[1:]}
+        {"change": "denied → answered", "calls": 2, "receipts": receipts[1:], "reasons": ["No models today."]}
     ]
 
 

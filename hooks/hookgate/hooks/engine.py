@@ -15,7 +15,7 @@ from itertools import groupby
 from typing import Any, Generic, Protocol, TypeVar
 
 from hookgate.hooks.clock import Deadline, StallClock
-from hookgate.hooks.errors import HookError, HookUnavailableError
+from hookgate.hooks.errors import HookError, HookUnavailableError, InvalidOutputError
 from hookgate.hooks.events import AfterModel, AfterTool, BeforeModel, BeforeTool, Event
 from hookgate.hooks.events.tool import result_of
 from hookgate.hooks.fair_queue import FairQueue
@@ -450,7 +450,7 @@ async def apply_edit(run: Run, event: E, session: SessionContext) -> tuple[Run, 
         run_step = steps.run_long if event.takes_long_to_edit(run.edit) else steps.run
         edited: E = await run_step(event.edited, run.edit, run.hook.config.view)
     except TranslatorError as error:
-        failure = HookError(f"hookSpecificOutput.{error}")
+        failure = InvalidOutputError(f"hookSpecificOutput.{error}")
         return replace(run, output=None, edit={}, failure=failure), event
     except Exception as error:
         return replace(run, output=None, edit={}, failure=internal_failure(error)), event

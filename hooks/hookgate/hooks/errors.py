@@ -99,8 +99,27 @@ def _shown_bound(bound: Any) -> Any:
 class HookError(Exception):
     """A hook failed: for example it was killed by a signal, its program is missing, or it timed out.
 
-    The hook's `on_error` decides what happens to the call.
+    The hook's `on_error` decides what happens to the call. `cause` says in a few words why it failed, such as
+    `timeout`: it is on record, while the message may contain what the hook has printed.
     """
+
+    def __init__(self, message: str = "", cause: str = "error") -> None:
+        super().__init__(message)
+        self.cause = cause
+
+
+class HookTimeoutError(HookError):
+    """A hook did not answer within its time."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"timed out after {seconds * 1000:g} ms", "timeout")
+
+
+class InvalidOutputError(HookError):
+    """A hook's output is not valid."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, "invalid output")
 
 
 class ExitCodeError(HookError):
@@ -110,7 +129,7 @@ class ExitCodeError(HookError):
     """
 
 
-class UnreadDecisionError(HookError):
+class UnreadDecisionError(InvalidOutputError):
     """A hook's program exited with code 0 and wrote a decision to a place where it is not read.
 
     This is only a warning unless the hook fails closed.
@@ -136,8 +155,7 @@ class HookUnavailableError(HookError):
     """
 
     def __init__(self, cause: Cause, message: str) -> None:
-        super().__init__(message)
-        self.cause: Cause = cause
+        super().__init__(message, cause)
 
 
 _EXHAUSTED = frozenset(

@@ -13,7 +13,13 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from hookgate.hooks.errors import ExitCodeError, HookError, UnreadDecisionError, describe_mistake
+from hookgate.hooks.errors import (
+    ExitCodeError,
+    HookError,
+    InvalidOutputError,
+    UnreadDecisionError,
+    describe_mistake,
+)
 from hookgate.hooks.events import OUTPUTS, AdvisoryOutput, HookOutput
 from hookgate.hooks.events.base import DECISIONS, keys_of
 from hookgate.hooks.events.model import REQUEST_EDITS, RESPONSE_EDITS
@@ -62,11 +68,11 @@ def read_output(value: Any, event: str = "") -> Output | None:
     if value is None:
         return None
     if not isinstance(value, dict):
-        raise HookError(f"returned {type(value).__name__}; return an object or nothing")
+        raise InvalidOutputError(f"returned {type(value).__name__}; return an object or nothing")
     try:
         fields = OUTPUTS.get(event, HookOutput).model_validate(value)
     except ValidationError as error:
-        raise HookError(_describe_invalid(error.errors(include_url=False)[0])) from None
+        raise InvalidOutputError(_describe_invalid(error.errors(include_url=False)[0])) from None
     return _ensure_json(fields.canonical())
 
 
@@ -104,9 +110,9 @@ def read_process(event: str, name: str, ended: ProcessResult) -> Output | None:
     if ended.exit_code != 0:
         detail = f": {shorten_stderr(stderr)}" if stderr else ""
         if ended.exit_code < 0:
-            raise HookError(f"was killed by signal {-ended.exit_code}{detail}")
-        message = f"exited with code {ended.exit_code}{detail}"
-        raise HookError(message) if ended.exit_code in _SHELL_EXIT_CODES else ExitCodeError(message)
+            raise HookError(f"was killed by signal {-ended.exit_code}{detail}", f"signal {-ended.exit_code}")
+        kind = HookError if ended.exit_code in _SHELL_EXIT_CODES else ExitCodeError
+        raise kind(f"exited with code {ended.exit_code}{detail}", f"exit code {ended.exit_code}")
     if stdout:
         return read_output(_read_stdout(event, stdout), event)
     if _decides(stderr):
@@ -154,7 +160,7 @@ def _read_stdout(event: str, text: str) -> Any:
         selection = {"mode": "ANY", "allowedFunctionNames": names}
         return {"hookSpecificOutput": {"hookEventName": event, "toolConfig": selection}}
     if "\0" in text:
-        raise HookError("printed null characters, so its output cannot be read; print UTF-8")
+        raise InvalidOutputError("printed null characters, so its output cannot be read; print UTF-8")
     return {"decision": "allow", "systemMessage": text}
 
 
@@ -325,7 +331,7 @@ def _ensure_json(output: Output) -> Output:
         repaired: Output = json.loads(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
         return repaired
     except (TypeError, ValueError, RecursionError) as error:
-        raise HookError(f"output: cannot be encoded as JSON: {error}") from None
+        raise InvalidOutputError(f"output: cannot be encoded as JSON: {error}") from None
     return output
 
 

@@ -10,6 +10,7 @@ from hookgate.hooks.errors import (
     ExitCodeError,
     HookError,
     HookUnavailableError,
+    InvalidOutputError,
     UnreadDecisionError,
     is_exhaustion,
 )
@@ -193,7 +194,7 @@ class HookExecutor:
         except HookError as error:
             failure = error
         except TranslatorError as error:
-            failure = HookError(f"hookSpecificOutput.{error}")
+            failure = InvalidOutputError(f"hookSpecificOutput.{error}")
         except Exception as error:  # an unexpected error must not lose the other hooks' verdicts
             failure = internal_failure(error)
         seconds = time.monotonic() - began
@@ -273,10 +274,10 @@ def _warnings(hook: Hook, output: Output, event: str) -> tuple[str, tuple[Ignore
     warning, ignored = describe_unread(output), ignored_keys(output, event)
     if hook.on_error == "deny":
         if loses_decision(output):
-            raise HookError(warning)
+            raise InvalidOutputError(warning)
         for key in ignored:
             if key.decides:
-                raise HookError(str(key))
+                raise InvalidOutputError(str(key))
     return warning, ignored
 
 

@@ -13,10 +13,11 @@ def utc_text(at: float | None = None, precision: str = "milliseconds") -> str:
     at = time.time() if at is None else at
     if precision != "milliseconds":
         return datetime.fromtimestamp(at, UTC).isoformat(timespec=precision).replace("+00:00", "Z")
-    second, microsecond = divmod(round(at * 1_000_000), 1_000_000)
-    return f"{_utc_second(second)}.{microsecond // 1000:03}Z"
+    minute, microsecond = divmod(round(at * 1_000_000), 60_000_000)
+    second, millisecond = divmod(microsecond // 1000, 1000)
+    return f"{_utc_minute(minute)}:{second:02}.{millisecond:03}Z"
 
 
-@lru_cache(maxsize=8)  # a call writes the time about four times, mostly within one second
-def _utc_second(second: int) -> str:
-    return datetime.fromtimestamp(second, UTC).isoformat().removesuffix("+00:00")
+@lru_cache(maxsize=8)  # a call writes the time about four times, and stored records are read in order of time
+def _utc_minute(minute: int) -> str:
+    return datetime.fromtimestamp(minute * 60, UTC).isoformat(timespec="minutes").removesuffix("+00:00")

@@ -35,6 +35,13 @@ async def test_every_agent_is_listed_with_what_was_tested() -> None:
         assert line.endswith(agent.tested)
 
 
+async def test_the_agents_are_json_for_programs() -> None:
+    listed = await run("agents", "list", "--json")
+    found = [json.loads(line) for line in listed.out.splitlines()]
+    assert [each["name"] for each in found] == [agent.name for agent in AGENTS]
+    assert {*found[0]} == {"name", "title", "tested", "apis", "clients", "needs_google_login"}
+
+
 CLIENTS = (PROJECT / "docs/clients.md").read_text()
 
 

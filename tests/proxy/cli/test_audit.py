@@ -73,6 +73,25 @@ async def test_calls_are_found(words: list[str], count: int, state: Path) -> Non
     assert (ended.code, len(ended.out.splitlines())) == (0, count)
 
 
+async def test_a_list_without_calls_says_what_was_searched_and_what_there_is(
+    state: Path, tmp_path: Path
+) -> None:
+    words = ["team:nobody", "tokens:>1k", "since:2026-01-01T00:00Z"]
+    ended = await run("audit", "list", *words, "--state", str(state))
+    assert ended.code == 0
+    assert re.fullmatch(
+        r"hookgate: no calls found from 2026-01-01T00:00:00Z until now, with team, tokens; "
+        r"the calls that are recorded ended from 2\S+Z to 2\S+Z\n",
+        ended.err,
+    )
+    as_json = await run("audit", "list", *words, "--json", "--state", str(state))
+    assert (as_json.out, as_json.err) == ("", ended.err)
+    with opened(tmp_path) as database, ledger_in(database, tmp_path) as ledger:
+        ledger.close()
+    empty = await run("audit", "list", "--state", str(tmp_path))
+    assert empty.err == "hookgate: no calls are recorded yet; a call is found once it has ended\n"
+
+
 async def test_what_is_found_is_exported_as_csv(tmp_path: Path) -> None:
     session = SessionContext("=1+1", client="google-genai-sdk", key="-x", team="search")
     with opened(tmp_path) as database, ledger_in(database, tmp_path) as ledger:
@@ -158,6 +177,7 @@ async def test_an_answered_call_is_shown_with_the_effects_of_its_hooks(tmp_path:
     record = record_of()
     first, second = record.hooks.values()
     first.edits, first.findings = {"raw"}, Counter(EMAIL=2)
+    second.causes = {"exit code 1": 1}
     second.mode, second.edits, second.failures, second.runs = "observe", {"text"}, 1, 3
     with opened(tmp_path) as database, ledger_in(database, tmp_path) as ledger:
         ledger.write(entries_of(record))
@@ -166,20 +186,20 @@ async def test_an_answered_call_is_shown_with_the_effects_of_its_hooks(tmp_path:
     assert shown.out.splitlines()[:2] == [
         "outcome: answered, with status 200",
         "effects: no-secrets (BeforeModel) edited raw and found EMAIL 2; "
-        "tone (AfterModel) would have edited text and failed in 1 of 3 runs",
+        "tone (AfterModel) would have edited text and failed in 1 of 3 runs (exit code 1)",
     ]
 
 
 async def test_a_call_that_continued_although_a_hook_failed_is_marked(tmp_path: Path) -> None:
     record = record_of()
     first, second = record.hooks.values()
-    first.failures, first.decisions = 1, Counter(allow=1)
+    first.failures, first.decisions, first.causes = 1, Counter(allow=1), {"timeout": 1}
     second.mode, second.failures, second.decisions = "observe", 1, Counter(allow=1)
     with opened(tmp_path) as database, ledger_in(database, tmp_path) as ledger:
         ledger.write(entries_of(record))
         ledger.close()
     listed = await run("audit", "list", "--state", str(tmp_path), env={"COLUMNS": "300"})
-    assert "no-secrets failed; the call continued" in listed.out
+    assert "no-secrets failed (timeout); the call continued" in listed.out
     assert "tone" not in listed.out
 
 

@@ -1,5 +1,6 @@
 """`hookgate doctor`: the problems that it finds, all at once."""
 
+import json
 import os
 import socket
 from collections.abc import Iterator
@@ -9,9 +10,13 @@ from typing import Any
 
 import pytest
 from support.hooks.settings import command, one_group, write_file
+from support.operating.receivers import receiving_alerts
 from support.programs.program import Ended, run, serving
+from support.upstream.openid_provider import openid_provider
 
 from hookgate.proxy.cli.doctor import _check_state
+from hookgate.proxy.cli.reachability import _check_provider
+from hookgate.proxy.cli.trials import Diagnosis
 from hookgate.proxy.config import Config
 
 ANY_PORT = ("--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0")
@@ -174,3 +179,84 @@ async def test_the_database_of_keys_is_checked_if_the_gateway_issues_them(
     }
     ended = await run("doctor", "--offline", *ANY_PORT, env=env)
     assert (f"the database {tmp_path}/keys.db does not exist yet" in ended.out) is (issues == "true")
+
+
+RECEIVERS = """
+[audit]
+enabled = true
+[[alerts.receivers]]
+name = "ops"
+url = "http://127.0.0.1:{port}/secret-path"
+secret = "{secret}"
+[exports.siem]
+to = "syslog+tcp://127.0.0.1:{port}"
+[exports.lake]
+to = "http://127.0.0.1:{port}/records"
+secret_variable = "LAKE_SECRET"
+"""
+
+
+async def checks_of_receivers(tmp_path: Path, port: int, *words: str) -> tuple[Ended, str]:
+    """What `doctor` says about the receivers at a port, apart from everything else."""
+    toml = tmp_path / "hookgate.toml"
+    toml.write_text(RECEIVERS.format(port=port, secret="whsec_MDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDA="))  # noqa: S106  # of a test
+    environment = {"HOOKGATE_STATE": str(tmp_path / "state"), "LAKE_SECRET": "another-secret"}
+    flags = (*ANY_PORT, "--config", str(toml), "--upstream", "http://127.0.0.1:1")
+    ended = await run("doctor", *flags, *words, env=environment)
+    lines = [line for line in ended.out.splitlines() if "alerts.receivers" in line or "exports." in line]
+    return ended, "\n".join(lines)
+
+
+async def test_receivers_of_alerts_and_exports_are_reached_and_nothing_is_sent(tmp_path: Path) -> None:
+    async with receiving_alerts() as receiver:
+        port = int(receiver.url.split(":")[2].split("/")[0])
+        ended, found = await checks_of_receivers(tmp_path, port)
+        assert receiver.bodies == []
+    assert found.splitlines() == [
+        f"ok    alerts.receivers: ops: http://127.0.0.1:{port} can be reached; "
+        "`hookgate alerts test ops` also sends a test",
+        f"ok    exports.siem: syslog+tcp://127.0.0.1:{port} can be reached; "
+        "`hookgate exports test siem` also sends a test",
+        f"ok    exports.lake: http://127.0.0.1:{port}/records can be reached; "
+        "`hookgate exports test lake` also sends a test",
+    ]
+    assert "secret" not in ended.out + ended.err
+
+
+async def test_receivers_that_are_not_there_are_problems_with_a_remedy(tmp_path: Path) -> None:
+    port = _unused_port()
+    _, found = await checks_of_receivers(tmp_path, port)
+    problem = "cannot be reached: Connection refused; check the URL and the network"
+    assert found.splitlines() == [
+        f"FAIL  alerts.receivers: ops: http://127.0.0.1:{port} {problem}",
+        f"FAIL  exports.siem: syslog+tcp://127.0.0.1:{port} {problem}",
+        f"FAIL  exports.lake: http://127.0.0.1:{port}/records {problem}",
+    ]
+    _, offline = await checks_of_receivers(tmp_path, port, "--offline")
+    assert offline == ""
+
+
+async def test_the_checks_are_json_for_programs(tmp_path: Path) -> None:
+    ended, _ = await checks_of_receivers(tmp_path, _unused_port(), "--json")
+    document = json.loads(ended.out)
+    assert ended.code == 1
+    assert {*document} == {"checks", "problems"}
+    assert {*document["checks"][0]} == {"level", "message"}
+    failed = [check["message"] for check in document["checks"] if check["level"] == "FAIL"]
+    assert document["problems"] == len(failed) >= 3
+    assert any(message.startswith("exports.siem: ") for message in failed)
+
+
+async def test_what_an_identity_provider_publishes_is_read(tmp_path: Path) -> None:
+    async with openid_provider() as provider:
+        found = await _check_provider("sign_in.issuer", provider.issuer)
+        assert found == Diagnosis(f"sign_in.issuer: {provider.issuer} publishes its configuration", "ok")
+        provider.metadata = {"issuer": "https://other.example"}
+        found = await _check_provider("sign_in.issuer", provider.issuer)
+    assert found == Diagnosis(
+        f"sign_in.issuer: {provider.issuer}: its configuration cannot be read: it is not the configuration "
+        "of this issuer; check the URL and the network"
+    )
+    gone = await _check_provider("tokens.jwks_url", provider.issuer, is_issuer=False)
+    assert gone.level == "FAIL"
+    assert "its keys cannot be read: " in gone.message

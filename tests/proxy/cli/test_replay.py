@@ -65,12 +65,14 @@ async def test_what_a_new_rule_would_do_is_reported_by_rule_with_samples(tmp_pat
     }
     reported = await report(tmp_path, hooks, *call("1", "hi", answer_of({"text": "hello"})))
     assert reported["replayed"] == 1
-    assert reported["outcomes"] == [{"change": "answered → denied", "calls": 1, "receipts": ["1"]}]
+    assert reported["outcomes"] == [
+        {"change": "answered → denied", "calls": 1, "receipts": ["1"], "reasons": ANY}
+    ]
     assert reported["rules"] == [
         {
             "event": "BeforeModel",
             "hook": "models",
-            "changes": [{"change": "did not run → deny", "calls": 1, "receipts": ["1"]}],
+            "changes": [{"change": "did not run → deny", "calls": 1, "receipts": ["1"], "reasons": ANY}],
         }
     ]
 
@@ -86,9 +88,11 @@ async def test_edits_and_findings_of_answers_and_calls_in_them_are_judged(tmp_pa
     reported = await report(tmp_path, hooks, *records, *call("3", "hi", answer_of({"text": "hello"})))
     changes = {(rule["event"], rule["hook"]): rule["changes"] for rule in reported["rules"]}
     assert changes["AfterModel", "no-mail"] == [
-        {"change": "did not run → edit (EMAIL 1)", "calls": 1, "receipts": ["1"]}
+        {"change": "did not run → edit (EMAIL 1)", "calls": 1, "receipts": ["1"], "reasons": ANY}
     ]
-    assert changes["BeforeTool", "no-rm"] == [{"change": "did not run → deny", "calls": 1, "receipts": ["2"]}]
+    assert changes["BeforeTool", "no-rm"] == [
+        {"change": "did not run → deny", "calls": 1, "receipts": ["2"], "reasons": ANY}
+    ]
     assert reported["unchanged"] == 1
 
 
@@ -188,7 +192,7 @@ async def test_events_of_shims_are_replayed_and_calls_without_content_counted(tm
     reported = await report(tmp_path, hooks, event, *bare)
     assert (reported["replayed"], reported["without_content"]) == (1, 1)
     assert reported["rules"][0]["changes"] == [
-        {"change": "did not run → deny", "calls": 1, "receipts": ["e-1"]}
+        {"change": "did not run → deny", "calls": 1, "receipts": ["e-1"], "reasons": ANY}
     ]
 
 
@@ -197,7 +201,9 @@ async def test_a_rule_for_calls_that_require_json_is_replayed_for_those(tmp_path
     start["content"]["request"]["generation_config"] = {"response_mime_type": "application/json"}
     rule = builtin("models", "models", deny=["*-pro"]) | {"when": {"json": True}}
     reported = await report(tmp_path, {"BeforeModel": [rule]}, start, end, *call("2", "hi"))
-    assert reported["outcomes"] == [{"change": "answered → denied", "calls": 1, "receipts": ["1"]}]
+    assert reported["outcomes"] == [
+        {"change": "answered → denied", "calls": 1, "receipts": ["1"], "reasons": ANY}
+    ]
 
 
 async def test_calls_in_code_assists_envelope_are_replayed(tmp_path: Path) -> None:
@@ -207,7 +213,9 @@ async def test_calls_in_code_assists_envelope_are_replayed(tmp_path: Path) -> No
     start = {**start, "body": {**start["body"], "route": route}, "content": {"request": envelope}}
     reported = await report(tmp_path, {"BeforeModel": [builtin("no-mail", "redact")]}, start, end)
     [rule] = reported["rules"]
-    assert rule["changes"] == [{"change": "did not run → edit (EMAIL 1)", "calls": 1, "receipts": ["1"]}]
+    assert rule["changes"] == [
+        {"change": "did not run → edit (EMAIL 1)", "calls": 1, "receipts": ["1"], "reasons": ANY}
+    ]
 
 
 @pytest.mark.parametrize(
@@ -273,8 +281,31 @@ async def test_people_read_a_table(tmp_path: Path) -> None:
     policy = write_settings(tmp_path, {"BeforeModel": [builtin("models", "models", deny=["*"])]})
     ran = await run("replay", "--policy", str(policy), str(export(tmp_path, *call("abc", "hi"))))
     assert "1 call or event replayed, 0 unchanged." in ran.out
-    assert "did not run → deny    e.g. abc" in ran.out
+    assert (
+        "did not run → deny    e.g. abc\n          The model 'gemini-2.5-pro' is not allowed here." in ran.out
+    )
     assert ran.err == ""
+
+
+async def test_without_a_policy_the_hooks_of_the_gateway_are_tried(tmp_path: Path) -> None:
+    """As its configuration names them, with its prices."""
+    write_settings(tmp_path, {"BeforeModel": [builtin("models", "models", deny=["*"])]})
+    toml = tmp_path / "hookgate.toml"
+    toml.write_text('[hooks]\npolicy = ["settings.json"]\n')
+    ran = await run("replay", "--json", "--config", str(toml), str(export(tmp_path, *call("abc", "hi"))))
+    assert ran.code == 0, ran
+    [change] = json.loads(ran.out)["outcomes"]
+    assert change["change"] == "answered → denied"
+    assert "gemini-2.5-pro" in change["reasons"][0]
+
+
+async def test_a_change_says_why_it_was_denied_before(tmp_path: Path) -> None:
+    was = {"event": "BeforeModel", "hook": "old", "decisions": {"deny": 1}, "mode": "enforce"}
+    records = call("1", "hi", answer_of({"text": "hello"}), [was], "denied")
+    records[1]["body"]["reasons"] = {"BeforeModel": "too strict"}
+    reported = await report(tmp_path, {}, *records)
+    assert reported["outcomes"][0]["reasons"] == ["too strict"]
+    assert reported["rules"][0]["changes"][0]["reasons"] == ["too strict"]
 
 
 @pytest.mark.parametrize(
@@ -337,8 +368,8 @@ async def test_a_policy_that_was_observed_decides_the_same_when_it_is_replayed_a
     reported = json.loads(ran.out)
     assert (reported["replayed"], reported["without_content"], reported["rules"]) == (4, 0, [])
     assert reported["outcomes"] == [
-        {"change": "answered → blocked", "calls": 2, "receipts": [ANY, ANY]},
-        {"change": "answered → denied", "calls": 1, "receipts": [ANY]},
+        {"change": "answered → blocked", "calls": 2, "receipts": [ANY, ANY], "reasons": ANY},
+        {"change": "answered → denied", "calls": 1, "receipts": [ANY], "reasons": ANY},
     ]
 
 

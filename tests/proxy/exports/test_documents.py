@@ -55,6 +55,24 @@ def many_entries() -> list[Entry]:
     return [*entries, audit_entry("closed", writer=1, count=9)]
 
 
+@pytest.mark.parametrize("form", ["hookgate", "ocsf"])
+def test_an_index_gets_no_keys_that_are_numbers_of_writers(form: str, tmp_path: Path) -> None:
+    """It keeps one type for each key, and has a limit of keys."""
+    tips, removed = {"7": [3, "ab"]}, {"7": [[1, 2]]}
+    entries = [
+        audit_entry("retention", records=3, until="2026-01-01T00:00:00Z", tips=tips, gone=[]),
+        audit_entry("content_removed", why="erasure", count=2, records=removed),
+    ]
+    encode = encoder_of(ExportSettings(to="elastic+http://127.0.0.1:9200/audit", format=form))
+    documents = [json.loads(each.encoded) for each in documents_of(stored(tmp_path, entries), encode)]
+    bodies = [each.get("body") or each.get("unmapped", {}).get("body", {}) for each in documents]
+    retention, removal = [body for body in bodies if "by_writer" in body]
+    assert (json.loads(retention["by_writer"]), retention["records"]) == (tips, 3)
+    assert json.loads(removal["by_writer"]) == removed
+    assert "records" not in removal
+    assert "tips" not in retention
+
+
 def test_a_line_is_that_of_an_export_of_the_audit(tmp_path: Path) -> None:
     entries = many_entries()
     entries[0] = entries[0]._replace(content={"request": {"text": "secret"}})

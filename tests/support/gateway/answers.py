@@ -27,9 +27,9 @@ def record_answers(folder: Path) -> None:
     blocked.note_blocked(BlockedOutput("BeforeTool", ("tools",), "not listed", "run_shell_command"))
     long = record_of(3, session=session)
     long.seconds, long.usage = 60, type(long.usage)(120_000, 7, 0)
-    failed = HookTally("AfterModel", "tone", "command", "enforce", 1, 100, 0.001)
-    failed.decisions, failed.failures = {"allow": 1}, 1
-    long.hooks = {("AfterModel", "tone"): failed}  # type: ignore[dict-item]  # see above
+    failed = HookTally("AfterModel", "guard", "command", "enforce", 1, 100, 0.001)
+    failed.decisions, failed.failures, failed.causes = {"allow": 1}, 1, {"timeout": 1}
+    long.hooks = {("AfterModel", "guard"): failed}  # type: ignore[dict-item]  # see above
     with opened(folder) as database, ledger_in(database, folder) as ledger:
         ledger.write(
             [*entries_of(denied, blocked, long), audit_entry("change", change="keys.revoke", by="ada")]

@@ -56,6 +56,7 @@ def varied(number: int) -> list[Entry]:
             tally.findings = {chance.choice(["EMAIL", "IBAN"]): chance.randrange(1, 4)}
             tally.edits = {"contents"}
         tally.failures = int(hook == "tone" and number % 5 == 0)
+        tally.causes = {"timeout" if number % 2 else "exit code 1": 1} if tally.failures else {}
         record.hooks[event, hook] = tally  # type: ignore[index]  # a hook's name is as good as the hook
     if record.outcome == "denied":
         record.reasons["BeforeModel"] = f'no "secrets", 100%: rule {number % 7}'

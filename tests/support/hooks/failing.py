@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import os
+import re
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -30,6 +31,15 @@ def documented() -> dict[str, list[str]]:
     rows = [line for line in page.splitlines() if line.startswith("|") and line.count("|") == 7]
     cells = [[cell.strip() for cell in row.strip("|").split("|")] for row in rows[2:]]
     return {first: rest for first, *rest in cells}
+
+
+def documented_causes() -> set[str]:
+    """The causes in docs/failing.md, without the number that some of them end with."""
+    page = (DOCS / "failing.md").read_text()
+    return {
+        re.sub(r" \d+$", "", each)
+        for each in re.findall(r"^\| `([^`]+)`[^|]* \| [^|]+ \|$", page, re.MULTILINE)
+    }
 
 
 def is_denied(row: str, layer: str, on_error: str | None) -> bool:

@@ -4,7 +4,7 @@ from typing import Any
 
 from hookgate.hooks.agents.antigravity import TOOLS
 from hookgate.hooks.agents.dialect import Json, fields
-from hookgate.hooks.errors import HookError
+from hookgate.hooks.errors import InvalidOutputError
 from hookgate.hooks.settings.antigravity import TOOLS as TOOL_NAMES
 
 _OWN_NAMES = {ours: own for own, ours in reversed(TOOL_NAMES.items())}
@@ -58,7 +58,7 @@ def hook_output(event: str, document: Json, output: Any) -> Json:
     Raises HookError for an output that Antigravity would not accept, or that has no counterpart.
     """
     if not isinstance(output, dict):
-        raise HookError("printed no JSON object, which Antigravity's hooks must print")
+        raise InvalidOutputError("printed no JSON object, which Antigravity's hooks must print")
     match event:
         case "BeforeTool":
             return _permission(document, output)
@@ -80,16 +80,18 @@ def hook_output(event: str, document: Json, output: Any) -> Json:
 def _permission(document: Json, output: Json) -> Json:
     decision = _DECISIONS.get(str(output.get("decision")))
     if decision is None:
-        raise HookError(f"output.decision: must be one of {', '.join(_DECISIONS)}, as Antigravity requires")
+        raise InvalidOutputError(
+            f"output.decision: must be one of {', '.join(_DECISIONS)}, as Antigravity requires"
+        )
     overwrite = output.get("overwrite") or {}
     if not isinstance(overwrite, dict):
-        raise HookError("output.overwrite: must be an object")
+        raise InvalidOutputError("output.overwrite: must be an object")
     call = _call(document)
     if call["name"] != document["tool_name"]:
         try:
             overwrite = TOOLS.read(call["name"], overwrite)["tool_input"]
         except ValueError as error:
-            raise HookError(f"output.overwrite: {error}") from None
+            raise InvalidOutputError(f"output.overwrite: {error}") from None
     edit = {"tool_input": overwrite} if overwrite else {}
     return {"decision": decision, **fields(reason=output.get("reason")), **_specific("BeforeTool", edit)}
 
@@ -97,7 +99,9 @@ def _permission(document: Json, output: Json) -> Json:
 def _termination(output: Json) -> Json:
     behavior = output.get("terminationBehavior") or ""
     if _steps(output) or behavior not in ("", "terminate"):
-        raise HookError("output: after the model, a hook can only end the loop: no steps, no force_continue")
+        raise InvalidOutputError(
+            "output: after the model, a hook can only end the loop: no steps, no force_continue"
+        )
     return {"continue": False, "stopReason": "A hook terminated the agent."} if behavior else {}
 
 
@@ -106,7 +110,7 @@ def _steps(output: Json) -> list[str]:
     steps = output.get("injectSteps") or []
     texts = [_step(step) for step in steps] if isinstance(steps, list) else [None]
     if not all(isinstance(each, str) for each in texts):
-        raise HookError(
+        raise InvalidOutputError(
             "output.injectSteps: hookgate can add messages only: ephemeralMessage, userMessage, systemMessage"
         )
     return [each for each in texts if each]

@@ -84,7 +84,7 @@ class CommandRunner:
             log.debug("%s hook %r exited with code %d; stderr: %s", event, self._name, ended.exit_code, text)
         if ended.exit_code == DENY_EXIT_CODE:
             if missing is not None:  # Python and dash end with this code if they do not find their script
-                raise HookError(f"has no script: {missing} does not exist")
+                raise HookError(f"has no script: {missing} does not exist", "not started")
             ended = replace(ended, stderr=self._without_folder(ended.stderr))
         if self._dialect and ended.exit_code == 0:
             return read_output(hook_output(event, document.view(), _value(ended.stdout)), event)

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from yarl import URL
 
 from hookgate.hooks.clock import StallAwareTimeout, StallClock
-from hookgate.hooks.errors import HookError, SettingsError
+from hookgate.hooks.errors import HookTimeoutError, SettingsError
 from hookgate.hooks.events.base import Document
 from hookgate.hooks.output import Output, read_output
 from hookgate.hooks.runners.service_client import (
@@ -61,7 +61,7 @@ class HttpRunner:
             async with StallAwareTimeout(self._clock, self._hook.timeout):
                 return _parse_response(event, await self._client.post(self._url, document.json))
         except TimeoutError:
-            raise HookError(f"timed out after {self._hook.timeout * 1000:g} ms") from None
+            raise HookTimeoutError(self._hook.timeout) from None
 
     async def close(self) -> None:
         """Close the connections."""

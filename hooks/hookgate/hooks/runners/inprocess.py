@@ -18,7 +18,14 @@ from types import CodeType
 from typing import Any, Protocol, runtime_checkable
 
 from hookgate.hooks.clock import StallAwareTimeout, StallClock
-from hookgate.hooks.errors import HookError, HookUnavailableError, Problem, SettingsError, is_exhaustion
+from hookgate.hooks.errors import (
+    HookError,
+    HookTimeoutError,
+    HookUnavailableError,
+    Problem,
+    SettingsError,
+    is_exhaustion,
+)
 from hookgate.hooks.events.base import Document
 from hookgate.hooks.output import Output, read_output
 from hookgate.hooks.policy_environment import Builtins, Policy, PolicyEnvironment
@@ -208,7 +215,7 @@ async def run_action(
         raise _hook_error(error) from None  # the hook raised it itself: the call has not been cancelled
     except (Exception, SystemExit) as error:  # a hook may raise anything
         if limit is not None and limit.expired():
-            raise HookError(f"timed out after {hook.timeout * 1000:g} ms") from None
+            raise HookTimeoutError(hook.timeout) from None
         raise _hook_error(error) from None
     return None if output is None else read_output(output, event)
 
@@ -231,7 +238,11 @@ def _resume(coroutine: Generator[Any, Any, Any], waits_for: Any) -> Generator[An
 def _hook_error(error: BaseException) -> HookError:
     """Return the failure for an exception of a callable, which shares the gateway's resources."""
     message = f"raised {error!r}{_location_of(error)}"
-    return HookUnavailableError("no resources", message) if is_exhaustion(error) else HookError(message)
+    return (
+        HookUnavailableError("no resources", message)
+        if is_exhaustion(error)
+        else HookError(message, "exception")
+    )
 
 
 def _location_of(error: BaseException) -> str:

@@ -11,7 +11,13 @@ from functools import partial
 from weakref import WeakValueDictionary
 
 from hookgate.hooks.clock import Deadline, StallClock, TimeLimit
-from hookgate.hooks.errors import ExitCodeError, HookError, HookUnavailableError
+from hookgate.hooks.errors import (
+    ExitCodeError,
+    HookError,
+    HookTimeoutError,
+    HookUnavailableError,
+    InvalidOutputError,
+)
 from hookgate.hooks.events.base import Document
 from hookgate.hooks.fair_queue import FairQueue
 from hookgate.hooks.output import DENY_EXIT_CODE, Output, ProcessResult, read_process
@@ -40,10 +46,6 @@ LINE_BY_LINE = (
 
 _READ_SIZE = 64 * 1024
 _PIPE_SIZE = 1024 * 1024  # the default maximum capacity of a pipe, so that one read empties it
-
-
-class HookTimeoutError(HookError):
-    """A process did not answer a call in time."""
 
 
 class UnreadError(Exception):
@@ -195,13 +197,17 @@ def _call_result(stdout: bytes, exit_code: int | None, stderr: bytes) -> Process
     if exit_code == DENY_EXIT_CODE:
         return ProcessResult(exit_code, stdout, stderr)
     if more:
-        raise HookError("printed more than one line for an event; answer each event with one line of JSON")
+        raise InvalidOutputError(
+            "printed more than one line for an event; answer each event with one line of JSON"
+        )
     if newline:
         return ProcessResult(0, line, b"")
     if exit_code is None:
         raise HookUnavailableError("closed", "is closed")
     if exit_code == 0:
-        raise HookError("exited without an answer; answer each line of input with one line of JSON")
+        raise HookError(
+            "exited without an answer; answer each line of input with one line of JSON", "no answer"
+        )
     return ProcessResult(exit_code, stdout, stderr)
 
 
@@ -268,7 +274,7 @@ class WorkerPool:
             message = f"timed out after {self._program.timeout * 1000:g} ms"
             if must_wait:
                 raise HookUnavailableError("overload", f"{message}: all its workers were busy") from None
-            raise HookTimeoutError(message) from None
+            raise HookTimeoutError(self._program.timeout) from None
 
     async def close(self) -> None:
         """End all processes, and close their file descriptors."""
@@ -344,11 +350,13 @@ class PersistentRunner:
         try:
             result = await self._pool.ask(session, document.json)
         except HookTimeoutError as error:
-            raise error if self._pool.has_answered else HookError(f"{error}; {LINE_BY_LINE}") from None
+            raise (
+                error if self._pool.has_answered else HookError(f"{error}; {LINE_BY_LINE}", error.cause)
+            ) from None
         try:
             return read_process(event, self._name, result)
         except ExitCodeError as error:  # a persistent program must not exit, so this is not just a warning
-            raise HookError(str(error)) from None
+            raise HookError(str(error), error.cause) from None
 
     async def close(self) -> None:
         """End all processes, and close their file descriptors."""

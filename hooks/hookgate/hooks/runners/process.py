@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hookgate.hooks.clock import StallAwareTimeout, StallClock
-from hookgate.hooks.errors import HookError, HookUnavailableError, is_exhaustion
+from hookgate.hooks.errors import HookError, HookTimeoutError, HookUnavailableError, is_exhaustion
 from hookgate.hooks.output import ProcessResult
 from hookgate.hooks.runners.cleanup import (
     MARK_VARIABLE,
@@ -84,7 +84,7 @@ def too_long(verb: str, limit: int, input_bytes: int) -> HookError:
     """
     message = f"{verb} more than {limit} bytes"
     if input_bytes <= _SMALL_INPUT:
-        return HookError(message)
+        return HookError(message, "long output")
     return HookUnavailableError("long output", f"{message}, to an input of {input_bytes} bytes")
 
 
@@ -121,7 +121,7 @@ async def finish_process(
                 raise too_long("printed", limit, len(stdin))
             return communication.result()
     except TimeoutError:
-        raise HookError(f"timed out after {program.timeout * 1000:g} ms") from None
+        raise HookTimeoutError(program.timeout) from None
 
 
 def spawn(program: Program) -> subprocess.Popen[bytes]:
@@ -145,7 +145,7 @@ def spawn(program: Program) -> subprocess.Popen[bytes]:
     except OSError as error:
         raise start_error("cannot be started", error) from None
     except ValueError as error:  # a null character in the command, or "=" in a variable's name
-        raise HookError(f"cannot be started: {error}") from None
+        raise HookError(f"cannot be started: {error}", "not started") from None
     restore_descriptor_limit(process.pid)
     track_process(process, tree)
     for pipe in (process.stdin, process.stdout, process.stderr):
@@ -279,7 +279,11 @@ def start_error(what: str, error: OSError) -> HookError:
     """Return the failure for a program that cannot be started or watched. `what` begins the message."""
     where = f" ({error.filename})" if error.filename else ""
     message = f"{what}: {error.strerror}{where}"
-    return HookUnavailableError("no resources", message) if is_exhaustion(error) else HookError(message)
+    return (
+        HookUnavailableError("no resources", message)
+        if is_exhaustion(error)
+        else HookError(message, "not started")
+    )
 
 
 def _fd(pipe: object) -> int:

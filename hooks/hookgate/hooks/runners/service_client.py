@@ -17,7 +17,13 @@ import aiohttp
 from aiohttp.client_exceptions import UnixClientConnectorError
 from yarl import URL
 
-from hookgate.hooks.errors import HookError, HookUnavailableError, SettingsError, is_exhaustion
+from hookgate.hooks.errors import (
+    HookError,
+    HookUnavailableError,
+    InvalidOutputError,
+    SettingsError,
+    is_exhaustion,
+)
 from hookgate.hooks.runners.process import output_limit, too_long
 from hookgate.hooks.settings.configs import shown_url
 from hookgate.translator.strictjson import object_of_distinct_keys
@@ -136,7 +142,7 @@ class ServiceClient:
                 raise HookUnavailableError("no resources", message) from None
             if not isinstance(error, aiohttp.ClientError):
                 raise
-            raise HookError(describe_error(error)) from None
+            raise HookError(describe_error(error), "not reached") from None
 
     async def close(self) -> None:
         """Close the connections."""
@@ -152,7 +158,7 @@ class ServiceClient:
         )
         async with request as response:
             if not 200 <= response.status < 300:
-                raise HookError(f"answered with the status {response.status}")
+                raise HookError(f"answered with the status {response.status}", f"status {response.status}")
             return await _read_body(response, len(body))
 
     def _client_session(self) -> aiohttp.ClientSession:
@@ -191,9 +197,9 @@ def read_json_object(body: bytes) -> dict[str, Any]:
     try:
         value = json.loads(body, parse_constant=_reject_constant, object_pairs_hook=object_of_distinct_keys)
     except (ValueError, RecursionError):
-        raise HookError("answered with invalid JSON") from None
+        raise InvalidOutputError("answered with invalid JSON") from None
     if not isinstance(value, dict):
-        raise HookError("answered with JSON that is not an object")
+        raise InvalidOutputError("answered with JSON that is not an object")
     return value
 
 

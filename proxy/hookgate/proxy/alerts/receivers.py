@@ -46,6 +46,11 @@ class Receiver:
             raise ValueError("must be an integration key of PagerDuty: 32 letters and digits")
         self._client = PostClient(SEND_SECONDS)
 
+    @property
+    def origin(self) -> URL:
+        """The scheme, host and port of its URL, which are no secret."""
+        return self._url.origin()
+
     async def send(self, notice: Notice, id_: str) -> SendResult:
         """Send a notice, and return whether it was accepted. Errors quote nothing of the answer."""
         body, headers = self._request(notice, id_)

@@ -78,7 +78,8 @@ def unpack_encoded(data: bytes) -> bytes:
         raise ValueError("its stored data was changed")
     unpacker = zlib.decompressobj(_RAW, _DICTIONARY)
     try:
-        return unpacker.decompress(packed) + unpacker.flush()
+        encoded = unpacker.decompress(packed)
+        return encoded if unpacker.eof else encoded + unpacker.flush()
     except zlib.error as error:
         raise ValueError(f"it cannot be read: {error}") from None
 
@@ -297,51 +298,95 @@ def whole_view(database: Database) -> Iterator[Begin]:
         yield lambda: nullcontext(connection)
 
 
-def walk_records(begin: Begin, first: int = 0, end: int | None = None) -> Iterator[list[StoredRecord]]:
-    """Yield the records from a position on and before `end`, in pages with a transaction for each."""
+class RecordRow(NamedTuple):
+    """A record as it is stored: hashes and the ID in bytes, the body and the content packed."""
+
+    position: int
+    writer: int
+    seq: int
+    at: int
+    """Milliseconds since 1970."""
+    type: str
+    id: bytes
+    session: str | None
+    key: str | None
+    model: str | None
+    outcome: str | None
+    """None for a record without columns."""
+    body: bytes
+    previous: bytes
+    hash: bytes
+    content_sha256: bytes | None
+    content: bytes | None
+
+    @property
+    def columns(self) -> Columns | None:
+        """The columns by which a call is found."""
+        if self.outcome is None:
+            return None
+        return Columns(self.session or "", self.key or "", self.model or "", self.outcome)
+
+
+@dataclass(frozen=True, slots=True)
+class RowPage:
+    """Rows of records, with the names of their writers by number."""
+
+    rows: list[RecordRow]
+    writers: Mapping[int, str]
+
+
+def walk_rows(begin: Begin, first: int = 0, end: int | None = None) -> Iterator[RowPage]:
+    """Yield the rows from a position on and before `end`, in pages with a transaction for each."""
     while True:
         with begin() as connection:
             query = records_with_content().where(audit_records.c.position >= first)
             if end is not None:
                 query = query.where(audit_records.c.position < end)
-            page = read_records(connection, query.order_by(audit_records.c.position).limit(_PAGE))
-        if not page:
+            page = _read_rows(connection, query.order_by(audit_records.c.position).limit(_PAGE))
+        if not page.rows:
             return
         yield page
-        first = page[-1].position + 1
+        first = page.rows[-1].position + 1
+
+
+def walk_records(begin: Begin, first: int = 0, end: int | None = None) -> Iterator[list[StoredRecord]]:
+    """Yield the records from a position on and before `end`, in pages with a transaction for each."""
+    for page in walk_rows(begin, first, end):
+        yield [_stored_record(row, page.writers) for row in page.rows]
 
 
 def read_records(connection: Connection, query: Select[Any]) -> list[StoredRecord]:
     """Return the records that a query of `records_with_content` finds."""
-    rows = connection.execute(query).all()
-    names = _writer_names(connection, {row.writer for row in rows})
-    return [_stored_record(row, names) for row in rows]
+    page = _read_rows(connection, query)
+    return [_stored_record(row, page.writers) for row in page.rows]
 
 
-def _stored_record(row: Sequence[Any], names: Mapping[int, str]) -> StoredRecord:
+def _read_rows(connection: Connection, query: Select[Any]) -> RowPage:
+    rows = list(map(RecordRow._make, connection.execute(query).all()))
+    return RowPage(rows, _writer_names(connection, {row.writer for row in rows}))
+
+
+def _stored_record(row: RecordRow, names: Mapping[int, str]) -> StoredRecord:
     """Return the record in a row. `names` are those of writers, by their numbers."""
-    position, writer, seq, at, kind, call, session, key, model, outcome, *packed = row  # faster than by name
-    packed_body, previous, own_hash, content_sha256, packed_content = packed
     damaged = ""
     body: JsonObject = {}
     content: JsonObject | None = None
     try:
-        body = unpack(packed_body)
-        content = unpack(packed_content) if packed_content is not None else None
+        body = unpack(row.body)
+        content = unpack(row.content) if row.content is not None else None
     except ValueError as error:
         damaged = str(error)
     record = ChainRecord(
-        names.get(writer, ""),
-        seq,
-        at,
-        kind,
-        call.hex(),
-        previous.hex(),
+        names.get(row.writer, ""),
+        row.seq,
+        row.at,
+        row.type,
+        row.id.hex(),
+        row.previous.hex(),
         body,
-        content_sha256.hex() if content_sha256 is not None else None,
+        row.content_sha256.hex() if row.content_sha256 is not None else None,
     )
-    columns = Columns(session or "", key or "", model or "", outcome) if outcome is not None else None
-    return StoredRecord(position, record, own_hash.hex(), columns, content, damaged)
+    return StoredRecord(row.position, record, row.hash.hex(), row.columns, content, damaged)
 
 
 def _document(data: bytes) -> JsonObject:

@@ -2,14 +2,23 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import Any
 
+import orjson
 from sqlalchemy import Connection
 
-from hookgate.proxy.audit.chain import NO_HASH, chain_hash, content_hash, entry_columns
+from hookgate.proxy.audit.chain import NO_HASH, ChainRecord, chain_hash, content_hash, entry_columns
 from hookgate.proxy.audit.heads import CheckSignature, Head, parse_heads
 from hookgate.proxy.audit.ranges import add_number, numbers_outside
-from hookgate.proxy.audit.stored import StoredRecord, position_bounds, registrations, walk_records, whole_view
+from hookgate.proxy.audit.stored import (
+    RecordRow,
+    position_bounds,
+    registrations,
+    unpack_encoded,
+    walk_rows,
+    whole_view,
+)
 from hookgate.proxy.store.database import Database
 from hookgate.translator.fields import BodyError, JsonObject
 from hookgate.translator.strictjson import MAX_RECORD_DEPTH, loads
@@ -159,22 +168,39 @@ class Checker:
 
     def record(self, document: JsonObject, own_hash: str, content: JsonObject | None) -> None:
         """Check the next record: its hashed document, its stored hash, and its content if it has any."""
+        computed = chain_hash(document["previous"], document)
+        self.hashed_record(document, own_hash, computed, None if content is None else content_hash(content))
+
+    def hashed_record(
+        self, document: JsonObject, own_hash: str, computed: str, content_sha256: str | None
+    ) -> None:
+        """Check the next record, of which the hashes are computed already.
+
+        Args:
+            document: The hashed document. Of the body, only that of an event is used.
+            own_hash: The stored hash.
+            computed: The hash that the document has.
+            content_sha256: The hash that the content has; None if there is none.
+        """
         self.report.records += 1
-        place = f"writer {document['writer']}, record {document['seq']}"
-        if chain_hash(document["previous"], document) != own_hash:
-            self.report.add_problem(f"{place}: it was changed")
-        self._follow(document, own_hash, place)
+        if computed != own_hash:
+            self._problem(document, "it was changed")
+        self._follow(document, own_hash)
         expected = document["content_sha256"]
-        if content is None and expected is not None:
-            add_number(self._without_content.setdefault(document["writer"], []), document["seq"])
-        elif content is not None and content_hash(content) != expected:
-            self.report.add_problem(f"{place}: its content was changed")
-        self._pair(document, place)
+        if content_sha256 != expected:
+            if content_sha256 is None:
+                add_number(self._without_content.setdefault(document["writer"], []), document["seq"])
+            else:
+                self._problem(document, "its content was changed")
+        self._pair(document)
         if document["type"] == "event" and isinstance(document["body"], dict):
             try:
                 self._note_event(document)
             except (KeyError, TypeError, ValueError, AttributeError):
-                self.report.add_problem(f"{place}: what it says about other records cannot be read")
+                self._problem(document, "what it says about other records cannot be read")
+
+    def _problem(self, document: JsonObject, problem: str) -> None:
+        self.report.add_problem(f"{_place(document)}: {problem}")
 
     def unreadable(self, writer: str, seq: int, own_hash: str, problem: str) -> None:
         """Note that the next record cannot be read."""
@@ -183,31 +209,32 @@ class Checker:
         if chain := self._chains.get(writer):
             chain.last, chain.tip = seq, own_hash
 
-    def _follow(self, document: JsonObject, own_hash: str, place: str) -> None:
+    def _follow(self, document: JsonObject, own_hash: str) -> None:
         writer, seq, previous = document["writer"], document["seq"], document["previous"]
-        self._confirmed |= self._awaited & {(writer, seq, own_hash)}
+        if (place := (writer, seq, own_hash)) in self._awaited:
+            self._confirmed.add(place)
         chain = self._chains.get(writer)
         if chain is None:
             self._chains[writer] = _Chain(seq, previous, seq, own_hash)
             return
         if chain.closed is not None:
-            self.report.add_problem(f"{place}: it comes after the end of its chain")
+            self._problem(document, "it comes after the end of its chain")
         if seq <= chain.last:
-            self.report.add_problem(f"{place}: it is a duplicate or out of order")
+            self._problem(document, "it is a duplicate or out of order")
         elif seq > chain.last + 1:
             self.report.add_problem(f"writer {writer}: {_span(chain.last + 1, seq - 1)} missing")
         elif previous != chain.tip:
-            self.report.add_problem(f"{place}: it does not follow the one before it")
+            self._problem(document, "it does not follow the one before it")
         chain.last, chain.tip = seq, own_hash
 
-    def _pair(self, document: JsonObject, place: str) -> None:
+    def _pair(self, document: JsonObject) -> None:
         call = document["id"]
         if document["type"] == "start":
             if call in self._open:
-                self.report.add_problem(f"{place}: the call {call} has already begun")
+                self._problem(document, f"the call {call} has already begun")
             self._open[call] = document["writer"]
         elif document["type"] == "end" and self._open.pop(call, None) is None:
-            self._unbegun.append(f"{place}: the call {call} has an end and no start")
+            self._unbegun.append(f"{_place(document)}: the call {call} has an end and no start")
 
     def _note_event(self, document: JsonObject) -> None:
         body = document["body"]
@@ -430,6 +457,10 @@ class Checker:
             self.report.add_problem(f"writer {writer}: the record of its end is missing")
 
 
+def _place(document: JsonObject) -> str:
+    return f"writer {document['writer']}, record {document['seq']}"
+
+
 def _span(first: int, last: int) -> str:
     return f"record {first} is" if first == last else f"records {first} to {last} are"
 
@@ -453,24 +484,47 @@ def verify_database(
     """
     checker, columns = Checker(whole=True, expected=expected), _Columns()
     with whole_view(database) as begin:
-        for page in walk_records(begin):
-            for stored in page:
-                record = stored.record
-                if stored.damaged:
-                    checker.unreadable(record.writer, record.seq, stored.hash, stored.damaged)
-                    continue
-                checker.record(record.document(), stored.hash, stored.content)
-                if not columns.matches(stored):
-                    checker.report.add_problem(
-                        f"writer {record.writer}, record {record.seq}: its columns differ from its body"
-                    )
-            progress(len(page))
+        for page in walk_rows(begin):
+            for row in page.rows:
+                _check_row(checker, columns, row, page.writers.get(row.writer, ""))
+            progress(len(page.rows))
         with begin() as connection:
             registered = registrations(connection)
             if damage := _damage(connection, database):
                 checker.report.add_problem(damage)
     ended = {each.number: each.ended for each in registered}
     return checker.finish([(each.document, each.hash) for each in registered], ended)
+
+
+def _check_row(checker: Checker, columns: "_Columns", row: RecordRow, writer: str) -> None:
+    """Check a stored record. What is hashed are the bytes that are stored, so nothing is encoded again."""
+    own_hash = row.hash.hex()
+    try:
+        encoded = unpack_encoded(row.body)
+        body = _value(encoded)
+        content = None if row.content is None else sha256(unpack_encoded(row.content)).hexdigest()
+    except ValueError as error:
+        checker.unreadable(writer, row.seq, own_hash, str(error))
+        return
+    call, previous = row.id.hex(), row.previous.hex()
+    expected = None if row.content_sha256 is None else row.content_sha256.hex()
+    record = ChainRecord(writer, row.seq, row.at, row.type, call, previous, body, expected)
+    document = record.document()
+    computed = chain_hash(previous, {**document, "body": orjson.Fragment(encoded)})
+    checker.hashed_record(document, own_hash, computed, content)
+    if not columns.matches(row, call, body):
+        checker.report.add_problem(f"{_place(document)}: its columns differ from its body")
+
+
+def _value(encoded: bytes) -> JsonObject:
+    """Return the value of a stored body, whose hash tells whether it was changed. Raises ValueError."""
+    try:
+        value = orjson.loads(encoded)
+    except orjson.JSONDecodeError as error:
+        raise ValueError(f"it cannot be read: {error}") from None
+    if not isinstance(value, dict):
+        raise ValueError("its body is not an object")
+    return value
 
 
 def count_records(database: Database, first: int = 0, end: int | None = None) -> int:
@@ -541,15 +595,15 @@ class _Columns:
     def __init__(self) -> None:
         self._open: dict[str, JsonObject] = {}
 
-    def matches(self, stored: StoredRecord) -> bool:
+    def matches(self, row: RecordRow, call: str, body: JsonObject) -> bool:
         """Return True if the columns agree; for an end without its start only the outcome is compared."""
-        record, columns = stored.record, stored.columns
-        if record.type == "start":
-            self._open[record.id] = record.body
-        outcome = record.body.get("outcome")
-        if record.type == "start" or not outcome:
-            return columns is None
-        start = record.body if record.type == "event" else self._open.pop(record.id, None)
+        if row.type == "start":
+            self._open[call] = body
+            return row.outcome is None
+        outcome = body.get("outcome")
+        if not outcome:
+            return row.outcome is None
+        start = body if row.type == "event" else self._open.pop(call, None)
         if start is None:
-            return columns is not None and columns.outcome == outcome
-        return columns == entry_columns({**start, **record.body}, str(outcome))
+            return bool(row.outcome == outcome)
+        return row.columns == entry_columns({**start, **body}, str(outcome))

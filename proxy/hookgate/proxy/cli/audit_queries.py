@@ -4,6 +4,7 @@ import argparse
 import json
 import sys
 
+from hookgate.hooks.timestamps import utc_text
 from hookgate.proxy.audit.index.building import CallIndex
 from hookgate.proxy.audit.index.query import WORD_HELP, Query, parse_query
 from hookgate.proxy.audit.index.reporting import Reports, report_fields
@@ -59,9 +60,25 @@ def _list(records: Database, index: CallIndex, query: Query, args: argparse.Name
         head, place = False, end
     if head:
         print_calls([], as_json=args.json)
+        print(f"hookgate: {_nothing_found(index, query)}", file=sys.stderr)
     if limit is not None and not head and search.places(query, 1, place):
         print(f"hookgate: there are more; list those that follow with --before {place}", file=sys.stderr)
     return 0
+
+
+def _nothing_found(index: CallIndex, query: Query) -> str:
+    """Return a line about a query that finds nothing: what was searched, and what is there."""
+    known = CallSearch(index).known_times()
+    if known is None:
+        return "no calls are recorded yet; a call is found once it has ended"
+    words = ", ".join([*query.names, *query.amounts])
+    since, until = (
+        None if at is None else utc_text(at / 1000, "seconds") for at in (query.since, query.until)
+    )
+    time = f"from {since or 'the beginning'} until {until or 'now'}"
+    first, last = (utc_text(at / 1000, "seconds") for at in known)
+    found = f"no calls found {time}{f', with {words}' if words else ''}"
+    return f"{found}; the calls that are recorded ended from {first} to {last}"
 
 
 def _report(index: CallIndex, query: Query, args: argparse.Namespace) -> int:

@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import json
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from functools import partial
@@ -12,6 +13,7 @@ from hookgate.hooks import Configuration, SettingsError
 from hookgate.hooks.runners.process import MAX_DESCRIPTORS, raised_descriptor_limit
 from hookgate.hooks.settings import read_sources
 from hookgate.proxy.cli.config import check_configuration, describe_sources, usable_prices
+from hookgate.proxy.cli.reachability import check_others
 from hookgate.proxy.cli.trials import Diagnosis, diagnose_hooks, print_diagnoses, print_summary
 from hookgate.proxy.config import Config, ConfigError
 from hookgate.proxy.config.reading import EffectiveConfig, read_config, state_folder
@@ -53,6 +55,12 @@ async def run_doctor(args: argparse.Namespace) -> int:
 
     Raises ConfigError if the settings contradict each other, so that nothing else can be checked.
     """
+    if args.json:
+        found = dict.fromkeys([finding async for finding in _check_all(args)])
+        problems = sum(finding.level == "FAIL" for finding in found)
+        checks = [{"level": finding.level, "message": finding.message} for finding in found]
+        print(json.dumps({"checks": checks, "problems": problems}, ensure_ascii=False))
+        return 1 if problems else 0
     findings = await print_diagnoses(_check_all(args))
     return print_summary(findings, pluralize(len(findings), "check"))
 
@@ -76,7 +84,7 @@ async def _check_all(args: argparse.Namespace) -> AsyncIterator[Diagnosis]:
     for finding in (*_check_certificate(config), *_check_authorities(config), *_check_descriptors(config)):
         yield finding
     if not args.offline:
-        for finding in await _check_upstreams(effective):
+        for finding in (*await _check_upstreams(effective), *await check_others(config)):
             yield finding
 
 

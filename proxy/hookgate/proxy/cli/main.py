@@ -85,7 +85,7 @@ COMMANDS = (
     ),
     Command(
         "doctor",
-        "check configuration, hooks, addresses, state and upstream",
+        "check configuration, hooks, addresses, state, upstreams and receivers",
         "hookgate.proxy.cli.doctor:run_doctor",
         "hookgate.proxy.cli.arguments.config:add_doctor",
         log_level=logging.ERROR,

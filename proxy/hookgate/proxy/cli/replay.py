@@ -8,22 +8,27 @@ from pathlib import Path
 
 from hookgate.hooks.settings import SettingsSource, load_sources
 from hookgate.proxy.cli.terminal import progress
+from hookgate.proxy.config import read_config
 from hookgate.proxy.errors import pluralize
+from hookgate.proxy.observe.logs import escape_controls
 from hookgate.proxy.observe.usage import read_prices
+from hookgate.proxy.policy import read_all_sources
 from hookgate.proxy.replay.recordings import RecordedEnd, RecordedStart, read_export
 from hookgate.proxy.replay.replaying import Replay, ReplayClock, replaying_engine
 from hookgate.proxy.replay.report import ReplayChange, ReplayReport
 
 
 def files_of(given: argparse.Namespace) -> tuple[list[Path], list[Path]]:
-    """Return the settings files and the exports. Raises ValueError if either is missing.
+    """Return the settings files, if any are given, and the exports. Raises ValueError if these are missing.
 
     A flag takes all words that follow it, including those for exports. Exports are the files from the first
     `.jsonl` on, or else the last file.
     """
-    files: list[Path] = given.policy
+    files: list[Path] = given.policy or []
     if given.export:
         return files, given.export
+    if not files:
+        raise ValueError("an export is missing: hookgate replay AUDIT.jsonl…")
     first = next((at for at, path in enumerate(files) if path.suffix == ".jsonl"), len(files) - 1)
     if first == 0:
         raise ValueError("settings or an export are missing: hookgate replay --policy FILE… AUDIT.jsonl…")
@@ -33,9 +38,14 @@ def files_of(given: argparse.Namespace) -> tuple[list[Path], list[Path]]:
 async def run_replay(given: argparse.Namespace) -> int:
     """Replay all calls and print the report. Raises ValueError if a file cannot be used."""
     policies, exports = files_of(given)
-    # As policy files, whose defaults differ from those of other settings: a hook that fails denies.
-    configuration = load_sources([SettingsSource(path, "policy") for path in policies])
-    prices = read_prices(given.prices)
+    config = read_config(vars(given)).config
+    if policies:
+        # As policy files, whose defaults differ from those of other settings: a hook that fails denies.
+        sources = [SettingsSource(path, "policy") for path in policies]
+    else:
+        sources = read_all_sources(config).places()
+    configuration = load_sources(sources)
+    prices = read_prices(given.prices or config.prices.file)
     clock = ReplayClock()
     engine = replaying_engine(configuration, clock, prices)
     try:
@@ -84,4 +94,11 @@ def _report_text(report: ReplayReport) -> str:
 
 def _changes(changes: dict[str, ReplayChange]) -> list[str]:
     most_first = sorted(changes.items(), key=lambda each: -each[1].count)
-    return [f"  {change.count:>6}  {what}    e.g. {', '.join(change.samples)}" for what, change in most_first]
+    return [
+        line
+        for what, change in most_first
+        for line in (
+            f"  {change.count:>6}  {what}    e.g. {', '.join(change.samples)}",
+            *(f"          {escape_controls(reason, keep_lines=False)}" for reason in change.reasons),
+        )
+    ]

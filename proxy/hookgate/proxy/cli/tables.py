@@ -221,9 +221,8 @@ def _effects_of_hooks(body: JsonObject) -> Iterator[str]:
         effects = _observed_decisions(hook)
         effects += [f"{edited} {edits}"] if edits else []
         effects += [f"found {findings}"] if findings else []
-        effects += (
-            [f"failed in {hook['failures']} of {hook.get('runs')} runs"] if hook.get("failures") else []
-        )
+        if hook.get("failures"):
+            effects.append(f"failed in {hook['failures']} of {hook.get('runs')} runs{_causes(hook)}")
         if effects:
             yield f"{hook.get('hook')} ({hook.get('event')}) {' and '.join(effects)}"
 
@@ -232,10 +231,18 @@ def _describe_ignored(body: JsonObject) -> str:
     """Return a line about hooks that failed without denying, and what others would have decided."""
     hooks = objects(body.get("hooks"))
     failed = dict.fromkeys(
-        str(hook.get("hook")) for hook in hooks if hook.get("failures") and hook.get("mode") != "observe"
+        f"{hook.get('hook')} failed{_causes(hook)}"
+        for hook in hooks
+        if hook.get("failures") and hook.get("mode") != "observe"
     )
     observed = [f"{hook.get('hook')} {each}" for hook in hooks for each in _observed_decisions(hook)]
-    return "; ".join([*([f"{', '.join(failed)} failed; the call continued"] if failed else []), *observed])
+    return "; ".join([*([f"{', '.join(failed)}; the call continued"] if failed else []), *observed])
+
+
+def _causes(hook: JsonObject) -> str:
+    """Return why a hook failed, in parentheses; nothing if that is not on record."""
+    causes = ", ".join(map(str, read_object(hook, "causes")))
+    return f" ({causes})" if causes else ""
 
 
 def _observed_decisions(hook: JsonObject) -> list[str]:

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import orjson
 
 from hookgate.proxy.audit.chain import NO_HASH, ChainRecord, canonical_json, now
+from hookgate.proxy.audit.content_removal import CONTENT_REMOVED
 from hookgate.proxy.audit.jsonl import document_line
 from hookgate.proxy.config import ExportSettings
 from hookgate.proxy.exports.ocsf import ocsf_event
@@ -72,18 +73,34 @@ def audit_line(entry: StoredEntry) -> bytes:
     return document_line({**document, "body": orjson.Fragment(entry.body)}, entry.hash, content)
 
 
-def searchable_line(entry: StoredEntry) -> bytes:
-    """Return the same line with the content as one string.
+_BY_WRITER = {"retention": "tips", CONTENT_REMOVED: "records"}
+"""The fields with numbers of writers as keys, in records of the audit about itself."""
 
-    Clients choose keys in the content, such as those of a tool's arguments. An index keeps one type for each
-    key, and refuses the documents in which it has another one.
+
+def _searchable(entry: StoredEntry) -> StoredEntry:
+    """Return a record for an index, with the content, and what is listed by writer, as one string each.
+
+    An index keeps one type for each key, and refuses the documents in which it has another one. It also has a
+    limit of keys. Clients choose keys in the content, such as those of a tool's arguments; numbers of writers
+    are without end.
     """
     content = None if entry.content is None else canonical_json(entry.content.decode())
-    return audit_line(entry._replace(content=content))
+    return entry._replace(content=content, body=_searchable_body(entry))
+
+
+def _searchable_body(entry: StoredEntry) -> bytes:
+    """Return a body with what is listed by writer as a string, under the name `by_writer`."""
+    if entry.type != "event" or entry.outcome:
+        return entry.body
+    body = orjson.loads(entry.body)
+    field = _BY_WRITER.get(body.get("event"))
+    if field is None or field not in body:
+        return entry.body
+    by_writer = canonical_json(body.pop(field)).decode()
+    return canonical_json({**body, "by_writer": by_writer})
 
 
 def encoder_of(settings: ExportSettings) -> Encode:
     """Return the function that encodes records for an export."""
-    if settings.format == "ocsf":
-        return ocsf_event
-    return searchable_line if settings.destination.kind == "elastic" else audit_line
+    encode = ocsf_event if settings.format == "ocsf" else audit_line
+    return encode if settings.destination.kind != "elastic" else lambda entry: encode(_searchable(entry))

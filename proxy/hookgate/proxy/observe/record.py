@@ -14,7 +14,6 @@ from secrets import token_hex
 from typing import Self
 
 from hookgate.hooks import CallEnd, CallState, Run, SessionContext, Verdict
-from hookgate.hooks.errors import ExitCodeError, HookError, HookUnavailableError
 from hookgate.hooks.session import UNREADABLE_MODEL, ExpectedUse, LimitUse
 from hookgate.hooks.settings import ADVISORY, BuiltinConfig, Hook
 from hookgate.hooks.timestamps import utc_text
@@ -151,7 +150,7 @@ class HookTally:
     seconds: float = 0.0
     failures: int = 0
     causes: dict[str, int] = field(default_factory=dict)
-    """Causes of failed runs: `error`, `exit code`, or a cause outside of the hook."""
+    """How often runs failed for which cause, such as `timeout`: see `HookError.cause`."""
     denials: int = 0
     """Runs in which the hook itself denied; denials by `on_error` are counted in `decisions` only."""
     began: float = 0.0
@@ -177,7 +176,7 @@ class HookTally:
         self.ended = max(self.ended, run.began + run.seconds)
         if run.failure is not None:
             self.failures += 1
-            _count(self.causes, _cause(run.failure))
+            _count(self.causes, run.failure.cause)
         if run.output is None and run.failure is None:  # most runs have nothing to add
             _count(self.decisions, "allow")
             return
@@ -205,16 +204,6 @@ class HookTally:
 
 def _count(counts: dict[str, int], name: str, count: int = 1) -> None:
     counts[name] = counts.get(name, 0) + count
-
-
-def _cause(failure: HookError) -> str:
-    match failure:
-        case HookUnavailableError():
-            return failure.cause
-        case ExitCodeError():
-            return "exit code"
-        case _:
-            return "error"
 
 
 def _decision(run: Run) -> str:

@@ -12,6 +12,7 @@ from hookgate.proxy.audit.entries import MASKED
 from hookgate.proxy.audit.stored import StoredRecord
 from hookgate.proxy.calls.batches import BATCH_READS
 from hookgate.proxy.errors import ApiError
+from hookgate.proxy.observe.explaining import explain_outcome
 from hookgate.proxy.observe.usage import Usage
 from hookgate.proxy.routes.table import Route, match
 from hookgate.translator import BodyError
@@ -59,6 +60,10 @@ class RecordedEnd:
     """Whether the answer's status was 200 to 299."""
     masked: bool = False
     """Whether hooks saw more of the call than the audit stored."""
+    reason: str = ""
+    """The reason of its outcome."""
+    reasons: Mapping[str, str] = field(default_factory=dict)
+    """The reasons of decisions, by event."""
 
 
 class ExportError(ValueError):
@@ -159,7 +164,13 @@ def _end(name: str, start: RecordedStart | None, record: JsonObject) -> Recorded
         usage=_usage(used) + _usage(read_object(used, "estimated")),
         is_answered=not isinstance(status, int) or 200 <= status < 300,
         masked=content.get(MASKED) is True or (start is not None and start.masked),
+        reason=explain_outcome(body).reason,
+        reasons=_reasons(body),
     )
+
+
+def _reasons(body: JsonObject) -> dict[str, str]:
+    return {event: str(reason) for event, reason in read_object(body, "reasons").items()}
 
 
 def _usage(counts: JsonObject) -> Usage:
@@ -183,6 +194,8 @@ def _event(name: str, record: JsonObject) -> RecordedEnd:
         event=str(body.get("event") or ""),
         request=read_object(record, "content").get("input"),
         masked=read_object(record, "content").get(MASKED) is True,
+        reason=explain_outcome(body).reason,
+        reasons=_reasons(body),
     )
 
 

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from hookgate.proxy.observe.explaining import explain_outcome
 from hookgate.proxy.observe.outcomes import JUDGED
 from hookgate.proxy.observe.record import CallRecord, make_receipt
 from hookgate.proxy.replay.recordings import RecordedEnd
@@ -19,15 +20,22 @@ Rule = tuple[str, str]
 
 @dataclass(slots=True)
 class ReplayChange:
-    """A change in a rule's decision or in the outcome, with the number of calls and sample receipt IDs."""
+    """A change in a rule's decision or in the outcome, with the number of calls and sample receipt IDs.
+
+    `reasons` are the first reasons of the decisions: of the new one, or else of the old one.
+    """
 
     count: int = 0
     samples: list[str] = field(default_factory=list)
+    reasons: list[str] = field(default_factory=list)
 
-    def add(self, receipt: str) -> None:
+    def add(self, receipt: str, reason: str = "") -> None:
+        """Add a call."""
         self.count += 1
         if len(self.samples) < SAMPLES:
             self.samples.append(receipt)
+        if reason and reason not in self.reasons and len(self.reasons) < SAMPLES:
+            self.reasons.append(reason)
 
 
 @dataclass(slots=True)
@@ -52,7 +60,8 @@ class ReplayReport:
     def add(self, was: RecordedEnd, now: CallRecord) -> None:
         """Compare one recorded call with its replay."""
         self.replayed += 1
-        hooks = make_receipt(now)["hooks"]
+        receipt = make_receipt(now)
+        hooks = receipt["hooks"]
         before, after = decisions_by_rule(was.hooks), decisions_by_rule(hooks)
         unsure = was.masked and any(map(_reads_content, (*was.hooks, *hooks)))
         changed = False
@@ -62,11 +71,15 @@ class ReplayReport:
             if unsure and not _is_stricter(new, old):
                 continue
             if old != new and {old, new} - {"did not run", "does not run", "allow"}:
-                self.rules.setdefault(rule, {}).setdefault(f"{old} → {new}", ReplayChange()).add(was.id)
+                reasons = now.reasons if _refuses(new) else was.reasons if _refuses(old) else {}
+                change = self.rules.setdefault(rule, {}).setdefault(f"{old} → {new}", ReplayChange())
+                change.add(was.id, reasons.get(rule[0], ""))
                 changed = True
         may_say = not unsure or _is_stricter(str(now.outcome), was.outcome)
         if may_say and not was.event and was.outcome in JUDGED and was.outcome != now.outcome:
-            self.outcomes.setdefault(f"{was.outcome} → {now.outcome}", ReplayChange()).add(was.id)
+            reason = explain_outcome({**receipt, "reasons": now.reasons}).reason
+            change = self.outcomes.setdefault(f"{was.outcome} → {now.outcome}", ReplayChange())
+            change.add(was.id, reason or was.reason)
             changed = True
         if unsure and not changed:
             self.cannot_say.add(was.id)
@@ -120,9 +133,14 @@ def _is_stricter(new: str, old: str) -> bool:
     return strictness(new) > strictness(old)
 
 
+def _refuses(decision: str) -> bool:
+    """Return whether a decision in words is one that has a reason."""
+    return decision.startswith(("deny", "stop", "ask"))
+
+
 def _listed(changes: dict[str, ReplayChange]) -> list[JsonObject]:
     return [
-        {"change": what, "calls": change.count, "receipts": change.samples}
+        {"change": what, "calls": change.count, "receipts": change.samples, "reasons": change.reasons}
         for what, change in sorted(changes.items(), key=lambda each: -each[1].count)
     ]
 

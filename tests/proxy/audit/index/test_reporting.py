@@ -101,7 +101,7 @@ def test_a_report_by_hook_has_their_runs_decisions_and_times(audit: Indexed) -> 
         own = [hook for call in audit.facts.values() for hook in call.hooks if hook.hook == row["hook"]]
         enforced = [hook for hook in own if not hook.observes]
         observed = [hook for hook in own if hook.observes]
-        assert row["calls"] == row["runs"] == len(own)
+        assert row["events"] == row["runs"] == len(own)
         assert (row["denials"], row["would_deny"]) == tuple(
             sum(hook.denials for hook in hooks) for hooks in (enforced, observed)
         )

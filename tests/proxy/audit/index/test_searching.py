@@ -49,6 +49,7 @@ FILTERS = {
     "hook": ["secrets", "tools", "t*", "secrets,tone"],
     "event": ["BeforeModel", "aftermodel"],
     "failing": ["tone", "*", "secrets"],
+    "cause": ["timeout", "exit code*"],
     "found": ["EMAIL", "EMAIL,IBAN", "email*"],
     "tool": ["run_shell", "run*"],
     "reason": ["rule 3", "100%:", "secrets"],

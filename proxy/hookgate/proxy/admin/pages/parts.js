@@ -37,10 +37,17 @@ export function chip(hook, name) {
 /** Describe the decision of one hook. The result is empty for a plain allow. */
 function spoken(hook) {
   const words = Object.keys(hook.decisions).filter((word) => word !== "allow");
-  if (hook.edits.length) words.push(`edits ${hook.edits.join(", ")}`);
-  if (hook.failures) words.push(hook.failures > 1 ? `failed ${count(hook.failures)}×` : "failed");
+  const observes = hook.mode === "observe";
+  if (hook.edits.length) words.push(`${observes ? "edit" : "edits"} ${hook.edits.join(", ")}`);
   const told = words.join(", ");
-  return told && hook.mode === "observe" ? `would ${told}` : told;
+  return [told && observes ? `would ${told}` : told, failed(hook)].filter(Boolean).join(", ");
+}
+
+/** Describe how often a hook failed, and why; empty if it did not. */
+function failed(hook) {
+  const causes = Object.keys(hook.causes || {}).join(", ");
+  if (!hook.failures) return "";
+  return `failed${hook.failures > 1 ? ` ${count(hook.failures)}×` : ""}${causes ? ` (${causes})` : ""}`;
 }
 
 function tone(hook) {

@@ -17,7 +17,7 @@ const HOOKS = [
   { title: "Edited", cell: (hook) => hook.edits.join(", ") || "–" },
   { title: "Found", cell: (hook) => counted(hook.findings) || "–" },
   { title: "Runs", numeric: true, cell: (hook) => count(hook.runs) },
-  { title: "Failed", numeric: true, cell: (hook) => count(hook.failures) },
+  { title: "Failed", numeric: true, cell: (hook) => (hook.failures ? counted(hook.causes || { error: hook.failures }) : "0") },
   { title: "Shown", numeric: true, cell: (hook) => bytes(hook.bytes) },
   { title: "Time", numeric: true, cell: (hook) => ms(hook.ms) },
 ];

@@ -107,6 +107,7 @@ const receipts = ({ receipts: found }) => found.map((id, at) => [at > 0 && ", ",
 const CHANGES = [
   { title: "Change", brief: true, wide: true, cell: ({ change }) => el("strong", {}, change) },
   { title: "Calls", numeric: true, cell: ({ calls }) => count(calls) },
+  { title: "Why", wide: true, cell: ({ reasons }) => reasons.join("; ") || "–" },
   { title: "Such as", wide: true, cell: receipts },
 ];
 

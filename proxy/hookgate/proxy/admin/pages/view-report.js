@@ -31,12 +31,12 @@ export const REPORTS = {
     by: ["team,owner", "team", "owner", "key", "model", "team,model", "agent", "session", "day", "day,model", "hour"],
   },
   findings: {
-    title: "Findings", q: "since:30d", columns: [number("calls", "Calls"), number("findings", "Findings", null)],
+    title: "Findings", q: "since:30d", columns: [number("events", "Events"), number("findings", "Findings", null)],
     by: ["found,owner,model", "found", "found,team", "found,hook", "found,agent", "day,found"],
   },
   "hooks/runs": {
     title: "What hooks did", q: "since:7d", view: "hooks",
-    columns: [number("calls", "Calls", null), number("runs", "Runs", null), number("denials", "Denied", null), number("would_deny", "Would deny", null),
+    columns: [number("events", "Events", null), number("runs", "Runs", null), number("denials", "Denied", null), number("would_deny", "Would deny", null),
       number("edits", "Edited", null), number("would_edit", "Would edit", null), number("failures", "Failed", null), time("median_ms", "Median"), time("p95_ms", "95 % within")],
     by: ["hook,event", "hook", "hook,event,team", "hook,team", "day,hook"], effects: true,
   },

@@ -42,7 +42,7 @@ from hookgate.proxy.store.models import (
 )
 from hookgate.translator.fields import JsonObject
 
-VERSION = 2
+VERSION = 3
 """The version of the index. Raise it when other facts are indexed: an older index is then made again."""
 
 _STEP = 400

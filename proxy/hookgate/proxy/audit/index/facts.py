@@ -33,6 +33,8 @@ class HookFacts:
     duration: float
     """Milliseconds of all runs."""
     findings: dict[str, int]
+    causes: tuple[str, ...]
+    """The causes of its failures."""
     answered: bool
     """Whether it answered or asked the user instead of letting the call pass."""
 
@@ -49,7 +51,7 @@ class CallFacts:
     at: int
     names: dict[str, str]
     marks: frozenset[tuple[str, str]]
-    """Pairs of a field and a name: `hook` and `event`, `failing` (a hook), `found`, `tool`."""
+    """Pairs of a field and a name: `hook` and `event`, `failing` (a hook), `cause`, `found`, `tool`."""
     hooks: tuple[HookFacts, ...]
     input_tokens: int
     output_tokens: int
@@ -115,6 +117,7 @@ def _hook(body: JsonObject) -> HookFacts:
         int(_number(body.get("failures"))),
         _number(body.get("ms")),
         {kind: count for kind, count in findings.items() if kind and count},
+        tuple(filter(None, map(clean_name, read_object(body, "causes")))),
         bool(_number(decisions.get("answer")) or _number(decisions.get("ask"))),
     )
 
@@ -128,6 +131,7 @@ def _marks(body: JsonObject, hooks: tuple[HookFacts, ...]) -> Iterator[tuple[str
             yield "event", hook.event
         if hook.failures:
             yield "failing", hook.hook
+            yield from (("cause", each) for each in hook.causes)
     for blocked in objects(body.get("blocked")):
         if tool := clean_name(blocked.get("tool")):
             yield "tool", tool

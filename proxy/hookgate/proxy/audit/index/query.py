@@ -61,6 +61,7 @@ NAMES: Mapping[str, QueryWord] = {
             "event", "in which a hook did so at this event, or events that a shim reported", ("event",)
         ),
         QueryWord("failing", "in which this hook failed", ("failing",)),
+        QueryWord("cause", "in which a hook failed for this cause, such as timeout", ("cause",)),
         QueryWord("found", "in which hooks found this kind, such as EMAIL", ("found",)),
         QueryWord("tool", "in which this tool was blocked", ("tool",)),
         QueryWord("reason", "with this in the reason of their outcome", ("reason",), "part"),
@@ -97,7 +98,7 @@ GROUP_FIELDS = (
 )
 """By what a report can be broken down."""
 
-MARKS = frozenset({"hook", "event", "failing", "found", "tool"})
+MARKS = frozenset({"hook", "event", "failing", "cause", "found", "tool"})
 """The fields of which a call may have several names."""
 
 _CONTENT = frozenset({"reason", "tool"})

@@ -9,7 +9,19 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, tzinfo
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, FromClause, Table, case, func, or_, select, union_all
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    FromClause,
+    Table,
+    case,
+    func,
+    literal,
+    or_,
+    select,
+    true,
+    union_all,
+)
 
 from hookgate.hooks.timestamps import utc_text
 from hookgate.proxy.audit.index.building import CallIndex, bucket_bound
@@ -30,10 +42,13 @@ from hookgate.proxy.store.models import (
 from hookgate.translator.fields import JsonObject
 
 _OUTCOMES = (*GUARDED, "failed")
-CALL_COLUMNS = ("calls", *_OUTCOMES, "edited", "input_tokens", "output_tokens", "cost")
-FINDING_COLUMNS = ("calls", "findings")
+_SUMMED = ("edited", "input_tokens", "output_tokens", "cost")
+CALL_COLUMNS = ("calls", *_OUTCOMES, *_SUMMED)
+_FOUND = ("calls", "findings")
+FINDING_COLUMNS = ("events", "findings")
 _RUNS = ("calls", "runs", "denials", "would_deny", "edits", "would_edit", "failures")
-HOOK_COLUMNS = (*_RUNS, "median_ms", "p95_ms")
+HOOK_COLUMNS = ("events", *_RUNS[1:], "median_ms", "p95_ms")
+"""Sums of findings and hooks count a call once for each of its events, and therefore have no `calls`."""
 
 _OF_FINDINGS = ("found", "hook", "event", "key", "owner", "team", "model", "agent")
 _OF_HOOKS = ("hook", "event", "team")
@@ -111,7 +126,7 @@ class Reports:
             columns: tuple[str, ...]
             if "found" in by:
                 query, columns = _in_whole_hours(query), FINDING_COLUMNS
-                sums = _Sums(query, by, columns, [*_table_sources(finding_sums, query, by)])
+                sums = _Sums(query, by, _FOUND, [*_table_sources(finding_sums, query, by)])
             elif {"hook", "event"} & {*by}:
                 query, columns = _in_whole_hours(query), HOOK_COLUMNS
                 sums = _Sums(query, (*by, "bucket"), _RUNS, [*_table_sources(hook_sums, query, by)])
@@ -190,29 +205,41 @@ class _Sums:
         if not self.sources:
             return _Found([], [0] * len(self.columns), 0)
         outcomes = _numbers_of_outcomes(connection)
-        every = union_all(*(self._select(source, terms, outcomes) for source in self.sources)).subquery()
+        # Summed up once over all sources, and the total from these sums: windows would take twice the time.
+        every = union_all(*(self._rows(source, terms) for source in self.sources)).subquery()
         groups = [every.c[f"group_{place}"] for place in range(len(self.by))]
-        sums = [func.sum(every.c[f"sum_{place}"]) for place in range(len(self.columns))]
-        over_all = [func.sum(each).over() for each in sums]
-        ranks = [sums[place] for place in _ranks(self.columns, self.query.sort)]
-        ranked = select(*groups, *sums, func.count().over(), *over_all).group_by(*groups)
+        amounts = _amounts(every, self.columns, outcomes)
+        sums = [each.label(f"sum_{place}") for place, each in enumerate(amounts)]
+        found = select(*groups, *sums).group_by(*groups).cte("found")
+        of_groups, of_sums = list(found.c)[: len(groups)], list(found.c)[len(groups) :]
+        total = select(func.count(), *(func.sum(each).label(f"all_{each.name}") for each in of_sums))
+        over_all = total.select_from(found).cte("total")
+        ranks = [of_sums[place] for place in _ranks(self.columns, self.query.sort)]
+        order = (sum(ranks[1:], ranks[0]).desc(), *of_groups)
         rows = connection.execute(
-            ranked.order_by(sum(ranks[1:], ranks[0]).desc(), *groups).limit(limit)
+            select(*found.c, *over_all.c).join_from(found, over_all, true()).order_by(*order).limit(limit)
         ).all()
         if not rows:
             return _Found([], [0] * len(self.columns), 0)
         first, last = len(groups), len(groups) + len(sums)
-        total = [_number(value) for value in rows[0][last + 1 :]]
         listed = [(tuple(row[:first]), [_number(value) for value in row[first:last]]) for row in rows]
-        return _Found(listed, total, rows[0][last])
+        return _Found(listed, [_number(value) for value in rows[0][last + 1 :]], rows[0][last])
 
     def _select(self, source: _SumSource, terms: Sequence[Term], outcomes: Mapping[str, int]) -> Any:
+        groups, sums = self._groups(source), _amounts(source.table, self.columns, outcomes)
+        return select(*groups, *sums).where(*_conditions(source, terms)).group_by(*groups)
+
+    def _rows(self, source: _SumSource, terms: Sequence[Term]) -> Any:
+        """Return what to sum up of a source, in the same columns for every source."""
+        column = source.table.c
+        amounts = ("findings",) if self.columns is _FOUND else ("outcome", *_SUMMED)
+        calls = column.calls if "calls" in column else literal(1).label("calls")
+        summed = [calls, *(column[each] for each in amounts)]
+        return select(*self._groups(source), *summed).where(*_conditions(source, terms))
+
+    def _groups(self, source: _SumSource) -> list[Any]:
         groups = [source.time if each in _TIMES else source.table.c[each] for each in self.by]
-        sums = _amounts(source.table, self.columns, outcomes)
-        named = [each.label(f"group_{place}") for place, each in enumerate(groups)]
-        summed = [each.label(f"sum_{place}") for place, each in enumerate(sums)]
-        conditions = [*source.conditions, *(_of_term(source, term) for term in terms)]
-        return select(*named, *summed).where(*conditions).group_by(*groups)
+        return [each.label(f"group_{place}") for place, each in enumerate(groups)]
 
 
 def _number(value: Any) -> float:
@@ -334,15 +361,15 @@ def _in_whole_hours(query: Query) -> Query:
 def _amounts(source: FromClause, columns: Sequence[str], outcomes: Mapping[str, int]) -> list[Any]:
     """Return the sums of `columns` to select from a source."""
     column = source.c
-    if columns is FINDING_COLUMNS:
-        return [func.sum(column[each]) for each in FINDING_COLUMNS]
+    if columns is _FOUND:
+        return [func.sum(column[each]) for each in _FOUND]
     if columns is _RUNS:
         return _run_amounts(source)
     one = column.calls if "calls" in column else 1
     return [
         func.sum(one),
         *(func.sum(case((column.outcome == outcomes.get(each, -1), one), else_=0)) for each in _OUTCOMES),
-        *(func.sum(column[each]) for each in ("edited", "input_tokens", "output_tokens", "cost")),
+        *(func.sum(column[each]) for each in _SUMMED),
     ]
 
 
@@ -364,6 +391,10 @@ def _numbers_of_outcomes(connection: Connection) -> dict[str, int]:
         select(audit_names.c.name, audit_names.c.number).where(audit_names.c.field == "outcome")
     )
     return {row.name: row.number for row in rows}
+
+
+def _conditions(source: _SumSource, terms: Sequence[Term]) -> list[ColumnElement[bool]]:
+    return [*source.conditions, *(_of_term(source, term) for term in terms)]
 
 
 def _of_term(source: _SumSource, term: Term) -> ColumnElement[bool]:

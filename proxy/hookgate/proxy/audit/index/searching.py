@@ -122,6 +122,13 @@ class CallSearch:
         with self._database.reading.begin() as connection:
             return list(connection.execute(query).scalars())
 
+    def known_times(self) -> tuple[int, int] | None:
+        """Return when the first and the last call ended, in milliseconds since 1970; None without calls."""
+        first, last = (select(each(audit_calls.c.at)).scalar_subquery() for each in (func.min, func.max))
+        with self._database.reading.begin() as connection:
+            found = connection.execute(select(first, last)).one()
+        return None if found[0] is None else (found[0], found[1])
+
     def places(self, query: Query, limit: int, after: FoundPlace | None = None) -> list[FoundPlace]:
         """Return the first calls of a query, in its order, or those that follow one of them."""
         with self._database.reading.begin() as connection:

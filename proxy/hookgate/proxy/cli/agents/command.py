@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import json
 import os
 import re
 import shlex
@@ -41,7 +42,7 @@ async def run_agents(args: argparse.Namespace) -> int:
     contains a remedy.
     """
     if args.agents_command == "list":
-        for line in _listed():
+        for line in _listed_as_json() if args.json else _listed():
             print(line)
         return 0
     agent = find_agent(args.name)
@@ -65,6 +66,19 @@ def _listed() -> Iterator[str]:
         yield f"{agent.name.ljust(width)}  {_plain(agent.title)}. {agent.tested}"
     yield ""
     yield "`hookgate agents show NAME` prints its settings; `hookgate agents check NAME` waits for its calls."
+
+
+def _listed_as_json() -> Iterator[str]:
+    for agent in AGENTS:
+        listed = {
+            "name": agent.name,
+            "title": _plain(agent.title),
+            "tested": agent.tested,
+            "apis": agent.apis,
+            "clients": agent.clients,
+            "needs_google_login": agent.needs_google_login,
+        }
+        yield json.dumps(listed, ensure_ascii=False)
 
 
 def _plain(markdown: str) -> str:

@@ -4,7 +4,14 @@ import argparse
 import math
 from pathlib import Path
 
-from hookgate.proxy.cli.flags import CommandParser, add_admin_flag, add_command, add_state_flags, add_yes_flag
+from hookgate.proxy.cli.flags import (
+    CommandParser,
+    add_admin_flag,
+    add_command,
+    add_json_flag,
+    add_state_flags,
+    add_yes_flag,
+)
 from hookgate.shim.command.edits import AGENTS
 
 _GATEWAY = "the gateway's base URL, as agents reach it (default: HOOKGATE_URL, or as configured)"
@@ -13,7 +20,8 @@ _GATEWAY = "the gateway's base URL, as agents reach it (default: HOOKGATE_URL, o
 def add_agents(parser: CommandParser) -> None:
     """Add every command to `hookgate agents`."""
     commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="agents_command")
-    add_command(commands, "list", "list the agents that are known", "hookgate agents list")
+    listing = add_command(commands, "list", "list the agents that are known", "hookgate agents list")
+    add_json_flag(listing)
     show = add_command(
         commands,
         "show",

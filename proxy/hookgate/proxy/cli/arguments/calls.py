@@ -31,16 +31,16 @@ def add_replay(parser: argparse.ArgumentParser) -> None:
         type=Path,
         nargs="+",
         action="extend",
-        required=True,
         metavar="FILE",
-        help="settings files with the hooks to try, highest precedence first",
+        help="settings files with the hooks to try, highest precedence first (default: the gateway's hooks)",
     )
     parser.add_argument(
         "--prices",
         type=Path,
         metavar="FILE",
-        help="a price table, for limits on cost (default: the one that comes with hookgate)",
+        help="a price table, for limits on cost (default: the gateway's)",
     )
+    add_state_flags(parser)
     add_json_flag(parser)
     add_quiet_flag(parser)
     parser.add_argument(

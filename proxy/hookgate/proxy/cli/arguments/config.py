@@ -38,5 +38,6 @@ def add_doctor(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `hookgate doctor`."""
     add_gateway_flags(parser)
     parser.add_argument(
-        "--offline", action="store_true", help="do not check whether the upstream can be reached"
+        "--offline", action="store_true", help="do not check whether upstreams and receivers can be reached"
     )
+    add_json_flag(parser)

@@ -87,6 +87,10 @@ def _erase(
         raise ValueError("the removal of content must be recorded; set audit.enabled = true")
     if not args.json:
         _print_counts(person, kinds, {"stored": stored}, as_json=False)
+        if person.key_ids:
+            print(
+                f"Gateways will refuse all calls with {', '.join(person.key_ids)}: keys are removed for good."
+            )
     if not confirm(f"Erase this, except for the records, of {person.name}?", yes=args.yes):
         print("Nothing was erased.", file=sys.stderr)
         return 1
