@@ -138,7 +138,7 @@ ADVICE = {
         "The key's limit on requests, tokens or cost is reached, or it limits the cost of a model without a "
         "price.",
         "Wait until the time that the message names, raise the limit with `hookgate keys`, or add the model "
-        "to the [price table](policies.md#limits).",
+        "to the [price table](limits.md).",
     ),
     "KEY_NOT_ALLOWED": Advice(
         "operator",

@@ -58,7 +58,7 @@ NOT_READ = {
     ("docs/hooks.md", '{"type": "text", "text"}'): _NOTATION,
     ("docs/panel.md", "open the panel: "): "a line of the log: test_commands.py",
     ("docs/testing.md", "AssertionError: "): "the output of pytest: test_testing.py",
-    ("docs/policies.md", "x-hookgate-budget"): "a header: test_limits_policy.py",
+    ("docs/limits.md", "x-hookgate-budget"): "a header: test_limits_policy.py",
     ("docs/receipts.md", "{"): "a receipt, abbreviated: test_commands.py",
 }
 """The blocks that nothing reads, by page and beginning, each with the reason."""
