@@ -39,6 +39,7 @@ NOT_READ = {
     ("docs/hook-kinds.md", "# tools.rego"): _RULES,
     ("docs/hook-kinds.md", "# model.rego"): _RULES,
     ("docs/operating.md", "pg_dump"): "the command line of PostgreSQL: test_backup.py",
+    ("docs/deploying.md", "client_max_body_size"): "the configuration of nginx: test_nginx.py",
     ("docs/deploying.md", "rules:"): "the configuration of prometheus-adapter",
     (
         "docs/deploying.md",
