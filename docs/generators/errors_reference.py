@@ -109,7 +109,7 @@ ADVICE = {
         "`routes.files` is `judge`, and the uploaded file is neither text nor of one of `routes.file_types`, "
         "or too large.",
         "Upload text in UTF-8, or ask the operator to list the type of the file; "
-        "[uploads](gateway.md#uploads) describes the rules.",
+        "[uploads](apis.md#uploads) describes the rules.",
     ),
     "INTERACTION_UNKNOWN": Advice(
         "caller",
