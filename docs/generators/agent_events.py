@@ -13,7 +13,7 @@ _INTRODUCTION = """\
 
 <!-- Made by: PYTHONPATH=docs python -m generators.agent_events > docs/agent-events.md -->
 
-    hookgate event PreToolUse --from claude-code
+    hookgate shim install claude-code
 
 As which event the gateway judges what [other agents' own hooks](agent-hooks.md) report, and what its answer can
 express in the agent's dialect. What it cannot express [becomes a denial or a
