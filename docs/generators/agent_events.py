@@ -15,8 +15,8 @@ _INTRODUCTION = """\
 
     hookgate shim install claude-code
 
-As which event the gateway judges what [other agents' own hooks](agent-hooks.md) report, and what its answer can
-express in the agent's dialect. What it cannot express [becomes a denial or a
+As which event the gateway judges what [other agents' own hooks](agent-hooks.md) report, and what its
+answer can express in the agent's dialect. What it cannot express [becomes a denial or a
 warning](agent-hooks.md#failing-closed).
 """
 

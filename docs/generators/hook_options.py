@@ -43,9 +43,9 @@ _INTRODUCTION = """\
 
     {"name": "no-keys", "type": "command", "command": "./no_keys.sh", "timeout": 5000, "on_error": "deny"}
 
-All keys of a hook in a [settings file](settings.md), and all options of the [policies](policies.md). A list of
-names may also be a single name. An unknown option is an error, which names the most likely correction. Options
-in which several policies agree, such as conditions on arguments, are described once.
+All keys of a hook in a [settings file](settings.md), and all options of the [policies](policies.md). A
+list of names may also be a single name. An unknown option is an error, which names the most likely
+correction. Options in which several policies agree, such as conditions on arguments, are described once.
 """
 
 _TYPES = MappingProxyType(
@@ -89,13 +89,15 @@ def hook_options() -> str:
 
 def _hook_type(name: str, kind: type[HookConfig]) -> str:
     common = {
-        key for key, field in HookConfig.model_fields.items() if field.default == kind.model_fields[key].default
+        key
+        for key, field in HookConfig.model_fields.items()
+        if field.default == kind.model_fields[key].default
     }
     return f"## {name.capitalize()} hooks\n\n{docstring(kind)}\n\n{_table(kind, besides=common | {'type'})}"
 
 
 def _policy(name: str, kind: type[Options], shown: set[type[BaseModel]]) -> str:
-    """Return the chapter of a policy, and add the classes that it describes to those that were shown before."""
+    """Return the chapter of a policy, without the classes that were shown, and add its own to these."""
     chapters = [f"## {name}\n\nEvents: {', '.join(POLICIES[name].events)}.\n\n{_table(kind)}"]
     for part, paths in _parts(kind).items():
         if part not in shown:

@@ -20,11 +20,12 @@ _INTRODUCTION = """\
     {{"type": "builtin", "builtin": "redact", "options": {{"detect": ["credentials", "FR", "US_SSN"]}}}}
 
 This masks all numbers of France, and social security numbers of the United States. The policy
-[redact](redaction.md) finds {kinds} kinds of numbers of {countries} countries. Each can be switched by its kind,
-its country, or as `personal`; all are off by default.
+[redact](redaction.md) finds {kinds} kinds of numbers of {countries} countries. Each can be switched by
+its kind, its country, or as `personal`; all are off by default.
 
-A format is a pattern in RE2's syntax. Numbers that would be too common are found only *after* a name, which is
-such a pattern as well, or as the value of a field with this name. The check is what else must hold.
+A format is a pattern in RE2's syntax. Numbers that would be too common are found only *after* a name,
+which is such a pattern as well, or as the value of a field with this name. The check is what else must
+hold.
 """
 
 _COUNTRIES = MappingProxyType(
@@ -88,7 +89,9 @@ def national_numbers() -> str:
     return "\n".join(
         [
             _INTRODUCTION.format(kinds=len(kinds), countries=len(countries)),
-            table(["kind", "country", "format", "check"], [_row(detector) for detector in NATIONAL]).rstrip("\n"),
+            table(["kind", "country", "format", "check"], [_row(detector) for detector in NATIONAL]).rstrip(
+                "\n"
+            ),
             "",
         ]
     )

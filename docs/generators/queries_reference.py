@@ -14,9 +14,10 @@ _INTRODUCTION = """\
 
     hookgate audit list team:web outcome:guarded 'duration:>30s' since:7d
 
-A call is found if all words of a [query](answers.md#queries) match. Each word is a flag as well: `--team web`.
-Queries are the same in commands, in [the panel](panel.md#calls), in its API, and in the rules of
-[alerts](alerts.md#rules). `guarded` means `denied`, `stopped` or `blocked`, and `unanswered` all without an answer.
+A call is found if all words of a [query](answers.md#queries) match. Each word is a flag as well: `--team
+web`. Queries are the same in commands, in [the panel](panel.md#calls), in its API, and in the rules of
+[alerts](alerts.md#rules). `guarded` means `denied`, `stopped` or `blocked`, and `unanswered` all without
+an answer.
 """
 
 

@@ -20,7 +20,9 @@ pytestmark = [pytest.mark.e2e, pytest.mark.asyncio]
 NGINX = shutil.which("nginx", path="/usr/sbin:/usr/bin")
 PAGE = block_of("docs/deploying.md", "client_max_body_size").text
 MODEL = "/v1beta/models/gemini-3.8-flash"
-SCRIPT = {"rules": [{"when": {"text": "slowly"}, "answer": {"chunks": ["One,", " two."], "chunk_delay_ms": 60_000}}]}
+SCRIPT = {
+    "rules": [{"when": {"text": "slowly"}, "answer": {"chunks": ["One,", " two."], "chunk_delay_ms": 60_000}}]
+}
 
 
 @asynccontextmanager
@@ -31,7 +33,9 @@ async def behind_nginx(gateway: RunningGateway, folder: Path) -> AsyncIterator[s
     address = free_address()
     lines = PAGE.replace("http://127.0.0.1:8787", gateway.url)
     temporary = "".join(f"{name}_temp_path {name};\n" for name in ("proxy", "fastcgi", "uwsgi", "scgi"))
-    http = f"access_log off;\nclient_body_temp_path body;\n{temporary}server {{\nlisten {address};\n{lines}}}\n"
+    http = (
+        f"access_log off;\nclient_body_temp_path body;\n{temporary}server {{\nlisten {address};\n{lines}}}\n"
+    )
     file = folder / "nginx.conf"
     file.write_text(f"pid nginx.pid;\nerror_log stderr warn;\nevents {{}}\nhttp {{\n{http}}}\n")
     nginx = Service("nginx", folder)
@@ -71,7 +75,10 @@ async def test_the_first_event_arrives_before_the_upstream_has_sent_the_second(t
         client(url) as session,
     ):
         body = {"contents": [{"role": "user", "parts": [{"text": "slowly"}]}]}
-        async with session.post(f"{MODEL}:streamGenerateContent?alt=sse", json=body) as answer, asyncio.timeout(30):
+        async with (
+            session.post(f"{MODEL}:streamGenerateContent?alt=sse", json=body) as answer,
+            asyncio.timeout(30),
+        ):
             assert b"One," in await answer.content.readuntil(b"\n")
         assert not gateway.recorded[-1].finished
 

@@ -1,4 +1,4 @@
-"""docs/agent-hooks.md shows the settings that the installer writes, docs/agent-events.md what dialects express."""
+"""docs/agent-hooks.md shows the settings that are installed, docs/agent-events.md what dialects express."""
 
 from pathlib import Path
 
@@ -33,7 +33,9 @@ def test_settings_are_those_that_are_installed(name: str) -> None:
 
 def test_the_page_of_events_is_that_of_the_program() -> None:
     page = (PROJECT / "docs/agent-events.md").read_text()
-    assert page == agent_events(), "run: PYTHONPATH=docs python -m generators.agent_events > docs/agent-events.md"
+    assert page == agent_events(), (
+        "run: PYTHONPATH=docs python -m generators.agent_events > docs/agent-events.md"
+    )
 
 
 async def test_hooks_json_of_antigravity_runs(tmp_path: Path) -> None:

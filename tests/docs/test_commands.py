@@ -95,7 +95,9 @@ async def test_the_guard_of_the_readme_stops_a_key_before_the_mock_upstream() ->
     write_guard(Path("guard"))
     upstream_line = block_of("README.md", "hookgate mock-upstream").text
     serve_line = block_of("README.md", "hookgate serve").text
-    allowed, denied = (block.text for block in ALL_BLOCKS if block.page == "README.md" and block.text.startswith("curl"))
+    allowed, denied = (
+        block.text for block in ALL_BLOCKS if block.page == "README.md" and block.text.startswith("curl")
+    )
     stand_in = [word.replace(":8788", ":0") for word in words_of(upstream_line)]
     async with serving(*stand_in) as upstream:
         words = [word.replace("http://127.0.0.1:8788", upstream.url) for word in words_of(serve_line)]

@@ -64,7 +64,9 @@ def test_the_page_of_commands_is_that_of_the_program() -> None:
 
 def test_the_tables_of_detectors_have_each_kind() -> None:
     kinds = {detector.kind for detector in DETECTORS}
-    pages = "".join(PAGES[f"{name}.md"] for name in ("redaction-scope", "credential-kinds", "national-numbers"))
+    pages = "".join(
+        PAGES[f"{name}.md"] for name in ("redaction-scope", "credential-kinds", "national-numbers")
+    )
     cells = re.findall(r"^\| ([A-Z][A-Z0-9_, ]+) \|", pages, re.MULTILINE)
     assert kinds == {kind for cell in cells for kind in cell.split(", ")}
 

@@ -54,7 +54,7 @@ def test_the_page_about_clients_has_the_same_rows() -> None:
     [shown] = re.findall(r"<!-- begin: agents -->\n\n(.*)\n\n<!-- end: agents -->", CLIENTS, re.DOTALL)
     pages = dict(re.findall(r"^\| `(.*?)` .* (\[[^]]+\]\(agents/[a-z-]+\.md\)) \|$", CLIENTS, re.MULTILINE))
     rows = [
-        f"| `{agent.name}` | {agent.title} | {agent.base_url} | {agent.login} | {pages.get(agent.name, 'PAGE')} |"
+        f"| `{agent.name}` | {agent.title} | {agent.base_url} | {agent.login} | {pages.get(agent.name)} |"
         for agent in AGENTS
     ]
     table = "\n".join(["| name | client | base URL | login | page |", "|---|---|---|---|---|", *rows])

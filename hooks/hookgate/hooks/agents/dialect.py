@@ -31,6 +31,8 @@ ASPECTS: Mapping[Aspect, str] = {
     "context": "the additional context",
     "message": "the message to the user",
 }
+"""What an answer to an agent may express, in words for messages."""
+
 _NO_REASON = "A hook of the gateway denied this without giving a reason."
 _NO_ARGUMENTS = (
     "The gateway's hooks changed the arguments of this call, which {agent} cannot apply here; call the tool "

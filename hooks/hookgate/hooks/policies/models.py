@@ -158,8 +158,8 @@ class ModelsOptions(Options):
     model is called."""
 
     allow: Globs | None = None
-    """Models that may be called in the end, with wildcards; default: all. Models of your own are named with their
-    collection: `tunedModels/NAME`, `endpoints/NAME`."""
+    """Models that may be called in the end, with wildcards; default: all. Models of your own are named with
+    their collection: `tunedModels/NAME`, `endpoints/NAME`."""
 
     deny: Globs = ()
     """Models that may not be called, even if `allow` lists them."""

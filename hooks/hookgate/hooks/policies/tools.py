@@ -51,8 +51,8 @@ class ToolRule(Options):
     """A pattern for the whole name."""
 
     when: Mapping[PlaceOrAll, Condition] = Field(default={}, strict=False)
-    """Conditions on the arguments, by JSON Pointer, such as `/files/0/path`, compared without regard to case; an
-    empty one means all arguments. Without conditions, the tool may not be called at all."""
+    """Conditions on the arguments, by JSON Pointer, such as `/files/0/path`, compared without regard to case;
+    an empty one means all arguments. Without conditions, the tool may not be called at all."""
 
     reason: str = ""
     """The reason that is given to the model and the user."""
@@ -73,8 +73,8 @@ class ToolsOptions(Options):
     """Tools that may not be called, even if `allow` lists them. The first rule that matches applies."""
 
     ask: tuple[ToolRule, ...] = Field(default=(), strict=False)
-    """Calls that need the agreement of the agent's user or, with approvals, of a person whom the gateway asks,
-    unless they are denied. The first rule that matches applies."""
+    """Calls that need the agreement of the agent's user or, with approvals, of a person whom the gateway
+    asks, unless they are denied. The first rule that matches applies."""
 
     hosted: Globs | None = None
     """Kinds of tools that the API runs and that may be used, with wildcards; default: those in `allow`."""

@@ -103,8 +103,8 @@ class When(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, defer_build=True)
 
     models: Globs | None = None
-    """The model of the call, such as `gemini-*-pro`, which BeforeModel hooks may have chosen. For answers of a
-    batch that are read later, their `modelVersion`; none for events that an agent reports."""
+    """The model of the call, such as `gemini-*-pro`, which BeforeModel hooks may have chosen. For answers of
+    a batch that are read later, their `modelVersion`; none for events that an agent reports."""
 
     clients: Globs | None = None
     """Names of client programs: what precedes the slash in `User-Agent`."""
@@ -120,10 +120,12 @@ class When(BaseModel):
     """Names of sessions."""
 
     tools: Globs | None = None
-    """The tool of a tool event; for BeforeModel and BeforeToolSelection any function that the request declares."""
+    """The tool of a tool event; for BeforeModel and BeforeToolSelection any function that the request
+    declares."""
 
     operations: Globs | None = None
-    """Methods of the API, such as `*enerateContent` and `embedContent`; none for events that an agent reports."""
+    """Methods of the API, such as `*enerateContent` and `embedContent`; none for events that an agent
+    reports."""
 
     requires_json: bool | None = Field(default=None, alias="json")
     """Whether the call requires a JSON answer, as an agent's own questions do."""
@@ -135,13 +137,15 @@ class HookConfig(BaseModel):
     model_config = ConfigDict(extra="allow", strict=True, frozen=True, defer_build=True)
 
     name: str | None = None
-    """The hook's name, in logs and for `hookgate hooks disable`. Default: the command, action, URL or policy."""
+    """The hook's name, in logs and for `hookgate hooks disable`. Default: the command, action, URL or
+    policy."""
 
     description: str | None = None
     """A comment, which `hookgate hooks list` and the panel show."""
 
     timeout: Annotated[float, Field(gt=0, allow_inf_nan=False)] = DEFAULT_TIMEOUT_MS
-    """The time limit in milliseconds. A hook that exceeds it has failed, and all that it has started is killed."""
+    """The time limit in milliseconds. A hook that exceeds it has failed, and all that it has started is
+    killed."""
 
     on_error: OnError | None = None
     """What happens if the hook fails: the call continues with a warning (`allow`), or is denied (`deny`).
@@ -188,8 +192,8 @@ class CommandConfig(HookConfig):
     """A shell command line, or a list of a program and its arguments, which runs without a shell."""
 
     env: dict[str, str] = {}
-    """Additional environment variables. `$NAME` in a value is replaced with a variable of the gateway's, or, with
-    a warning, with nothing if it is not set."""
+    """Additional environment variables. `$NAME` in a value is replaced with a variable of the gateway's, or,
+    with a warning, with nothing if it is not set."""
 
     dialect: Literal["antigravity"] | None = None
     """The agent for whose hooks the program was written: it reads and prints what these do."""

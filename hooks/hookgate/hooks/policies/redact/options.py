@@ -35,8 +35,8 @@ class RedactOptions(Options):
     """The options of the policy `redact`."""
 
     patterns: Mapping[str, str] = Field(default={}, strict=False)
-    """Additional patterns by kind, in RE2's syntax: `{"TICKET": "TCK-[0-9]{6}"}`. A kind has 2 to 24 capitals,
-    digits and underscores, and begins with a capital."""
+    """Additional patterns by kind, in RE2's syntax: `{"TICKET": "TCK-[0-9]{6}"}`. A kind has 2 to 24
+    capitals, digits and underscores, and begins with a capital."""
 
     words: Mapping[str, Globs] = Field(default={}, strict=False)
     """Additional words and phrases by kind: `{"CODENAME": ["Blue Heron"]}`."""
@@ -55,8 +55,8 @@ class RedactOptions(Options):
     `["DE", "GB"]`. Needs the extra `phones`."""
 
     detect: Globs | None = None
-    """Kinds and groups of detectors to use, with wildcards. Groups are `credentials`, `personal`, `network` and
-    the countries. Default: `credentials`."""
+    """Kinds and groups of detectors to use, with wildcards. Groups are `credentials`, `personal`, `network`
+    and the countries. Default: `credentials`."""
 
     skip: Globs = ()
     """Kinds and groups of detectors not to use, even if `detect` lists them."""
