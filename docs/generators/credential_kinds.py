@@ -59,14 +59,14 @@ def credential_kinds() -> str:
         [
             _INTRODUCTION.format(kinds=len(kinds), rows=len(CREDENTIALS)),
             "## Formats\n",
-            _table(["kind", "of", "format", "check"], [_row(detector) for detector in CREDENTIALS]),
+            table(["kind", "of", "format", "check"], [_row(detector) for detector in CREDENTIALS]),
             "## Services without a format\n",
             "VENDOR_KEY is a random value after one of these names and `=`, `:`, `,` or blanks. A dash in a\n"
             "name may also be a blank, an underscore, or nothing:\n",
             f"{', '.join(VENDORS)}.\n",
             "## What stays\n",
             "Some keys are public by design: they are part of pages and apps. These have no row:\n",
-            _table(["issuer", "begins with"], [list(row) for row in PUBLIC]).rstrip("\n"),
+            table(["issuer", "begins with"], [list(row) for row in PUBLIC]).rstrip("\n"),
             "",
         ]
     )
@@ -76,10 +76,10 @@ def _row(detector: Detector) -> list[str]:
     check = "looks random" if detector.within else _CHECKS[detector.check]
     if detector.extent:
         check = "lines of base64 follow"
-    return [detector.kind, detector.note, _code(_shown(detector.pattern)), check]
+    return [detector.kind, detector.note, code(shown_pattern(detector.pattern)), check]
 
 
-def _shown(pattern: str) -> str:
+def shown_pattern(pattern: str) -> str:
     """Return a pattern as it is written in a table, without its end if it is long."""
     if pattern.endswith(WORD_END):
         pattern = pattern.removesuffix(WORD_END) + r"\b"
@@ -88,14 +88,14 @@ def _shown(pattern: str) -> str:
     return pattern if len(pattern) <= _LONGEST else pattern[:_LONGEST] + "…"
 
 
-def _code(text: str) -> str:
+def code(text: str) -> str:
     """Return code in a cell of a table."""
     fence = "``" if "`" in text else "`"
     pad = " " if "`" in text else ""
     return f"{fence}{pad}{text}{pad}{fence}".replace("|", "\\|")
 
 
-def _table(header: list[str], rows: list[list[str]]) -> str:
+def table(header: list[str], rows: list[list[str]]) -> str:
     return "\n".join(f"| {' | '.join(cells)} |" for cells in [header, ["---"] * len(header), *rows]) + "\n"
 
 

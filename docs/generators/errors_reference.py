@@ -109,7 +109,7 @@ ADVICE = {
         "`routes.files` is `judge`, and the uploaded file is neither text nor of one of `routes.file_types`, "
         "or too large.",
         "Upload text in UTF-8, or ask the operator to list the type of the file; "
-        "[uploads](gateway.md#uploads) describes the rules.",
+        "[uploads](apis.md#uploads) describes the rules.",
     ),
     "INTERACTION_UNKNOWN": Advice(
         "caller",
@@ -138,7 +138,7 @@ ADVICE = {
         "The key's limit on requests, tokens or cost is reached, or it limits the cost of a model without a "
         "price.",
         "Wait until the time that the message names, raise the limit with `hookgate keys`, or add the model "
-        "to the [price table](policies.md#limits).",
+        "to the [price table](limits.md).",
     ),
     "KEY_NOT_ALLOWED": Advice(
         "operator",

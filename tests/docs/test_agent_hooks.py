@@ -1,15 +1,15 @@
-"""docs/agent-hooks.md shows the settings that the installer writes, and what the dialects express."""
+"""docs/agent-hooks.md shows the settings that are installed, docs/agent-events.md what dialects express."""
 
 from pathlib import Path
 
 import pytest
+from generators.agent_events import agent_events
 from support.hooks.settings import SESSION, write_file
 from support.pages import ALL_BLOCKS, block_of
 from support.places import PROJECT
 
 from hookgate.hooks import BeforeTool, Engine, load_settings
-from hookgate.hooks.agents import AGENT_DIALECTS, EventRow
-from hookgate.hooks.agents.dialect import _ASPECTS
+from hookgate.hooks.agents import AGENT_DIALECTS
 from hookgate.hooks.settings.editing import value_of
 from hookgate.shim.command.edits import AGENTS
 
@@ -31,22 +31,11 @@ def test_settings_are_those_that_are_installed(name: str) -> None:
     ) in section.replace("\n", " ")
 
 
-@pytest.mark.parametrize("name", AGENT_DIALECTS)
-def test_tables_say_what_answers_can_express(name: str) -> None:
-    section = TEXT.partition(f"\n## {AGENT_DIALECTS[name].title}\n")[2].partition("\n## ")[0]
-    rows = [line for line in section.splitlines() if line.startswith("| `")]
-    assert rows == [
-        f"| `{event}` | {row.event or 'no event'} | {_expressible(row)} |"
-        for event, row in AGENT_DIALECTS[name].rows.items()
-    ]
-
-
-def _expressible(row: EventRow) -> str:
-    always, also = (
-        ", ".join(aspect for aspect in _ASPECTS if aspect in aspects)
-        for aspects in (row.expressible, row.also_expressible)
+def test_the_page_of_events_is_that_of_the_program() -> None:
+    page = (PROJECT / "docs/agent-events.md").read_text()
+    assert page == agent_events(), (
+        "run: PYTHONPATH=docs python -m generators.agent_events > docs/agent-events.md"
     )
-    return (always or "nothing") + (f"; for MCP servers' tools also {also}" if also else "")
 
 
 async def test_hooks_json_of_antigravity_runs(tmp_path: Path) -> None:

@@ -8,12 +8,13 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
+from generators.queries_reference import queries_reference
 from support.gateway.answers import COMMANDS, PAGE, arguments_of, record_answers
 from support.gateway.panel import BEARER, panel_gateway
+from support.places import DOCS
 from support.wire import ask
 
 from hookgate.proxy.audit.index.query import WORDS
-from hookgate.proxy.audit.index.reporting import GROUP_FIELDS
 from hookgate.proxy.cli.main import run_command
 
 
@@ -72,7 +73,7 @@ async def test_the_api_answers_each_question_as_the_command_does(
                 assert [each["id"] for each in found] == [line["id"] for line in lines], command
 
 
-def test_all_words_and_groups_are_described() -> None:
+def test_all_words_are_described() -> None:
     assert len(COMMANDS) == 21
     rows = PAGE.partition("## Queries")[2].partition("## Fields")[0]
     named = {
@@ -81,5 +82,10 @@ def test_all_words_and_groups_are_described() -> None:
         for word in re.findall(r"`(\w+)`", cell)
     }
     assert named == {*WORDS}
-    groups = PAGE.partition("`--by` names")[2].partition("The largest")[0]
-    assert {*re.findall(r"`(\w+)`", groups)} == {*GROUP_FIELDS}
+
+
+def test_the_page_of_words_is_that_of_the_program() -> None:
+    page = (DOCS / "queries.md").read_text()
+    assert page == queries_reference(), (
+        "run: PYTHONPATH=docs python -m generators.queries_reference > docs/queries.md"
+    )

@@ -39,6 +39,7 @@ NOT_READ = {
     ("docs/hook-kinds.md", "# tools.rego"): _RULES,
     ("docs/hook-kinds.md", "# model.rego"): _RULES,
     ("docs/operating.md", "pg_dump"): "the command line of PostgreSQL: test_backup.py",
+    ("docs/deploying.md", "client_max_body_size"): "the configuration of nginx: test_nginx.py",
     ("docs/deploying.md", "rules:"): "the configuration of prometheus-adapter",
     (
         "docs/deploying.md",
@@ -58,7 +59,7 @@ NOT_READ = {
     ("docs/hooks.md", '{"type": "text", "text"}'): _NOTATION,
     ("docs/panel.md", "open the panel: "): "a line of the log: test_commands.py",
     ("docs/testing.md", "AssertionError: "): "the output of pytest: test_testing.py",
-    ("docs/policies.md", "x-hookgate-budget"): "a header: test_limits_policy.py",
+    ("docs/limits.md", "x-hookgate-budget"): "a header: test_limits_policy.py",
     ("docs/receipts.md", "{"): "a receipt, abbreviated: test_commands.py",
 }
 """The blocks that nothing reads, by page and beginning, each with the reason."""

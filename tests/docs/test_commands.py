@@ -93,7 +93,11 @@ STOPPED = "This conversation contains a private key. Start a new one without it.
 
 async def test_the_guard_of_the_readme_stops_a_key_before_the_mock_upstream() -> None:
     write_guard(Path("guard"))
-    upstream_line, serve_line, curl = block_of("README.md", "hookgate mock-upstream").text.split("\n", 2)
+    upstream_line = block_of("README.md", "hookgate mock-upstream").text
+    serve_line = block_of("README.md", "hookgate serve").text
+    allowed, denied = (
+        block.text for block in ALL_BLOCKS if block.page == "README.md" and block.text.startswith("curl")
+    )
     stand_in = [word.replace(":8788", ":0") for word in words_of(upstream_line)]
     async with serving(*stand_in) as upstream:
         words = [word.replace("http://127.0.0.1:8788", upstream.url) for word in words_of(serve_line)]
@@ -103,12 +107,14 @@ async def test_the_guard_of_the_readme_stops_a_key_before_the_mock_upstream() ->
             answered = await shell(
                 of_the_page.replace("http://127.0.0.1:8787", gateway.url), GEMINI_API_KEY="any"
             )
-            stopped = await shell(curl.replace("http://127.0.0.1:8787", gateway.url))
+            greeted = await shell(allowed.replace("http://127.0.0.1:8787", gateway.url))
+            stopped = await shell(denied.replace("http://127.0.0.1:8787", gateway.url))
             listed = await run("hooks", "list", "--hooks", "guard/settings.json", env=state)
             while "stop" not in listed.out:  # the gateway saves it every two seconds
                 await asyncio.sleep(0.5)
                 listed = await run("hooks", "list", "--hooks", "guard/settings.json", env=state)
     assert "You said: Say good morning." in answered.out
+    assert "You said: Hello." in greeted.out
     assert stopped.out == block_of("README.md", '{"usageMetadata"').text.rstrip()
     assert STOPPED in stopped.out
     assert "no-keys" in listed.out
@@ -308,3 +314,12 @@ async def test_the_tutorial_leads_to_a_rule_of_one_s_own(tmp_path: Path) -> None
     assert "You said: How do rockets fly?" in observed
     [hook] = [hook for hook in json.loads(receipt)["hooks"] if hook["hook"] == "no-rockets"]
     assert (hook["mode"], hook["decisions"]) == ("observe", {"stop": 1})
+
+
+async def test_the_example_of_what_redaction_finds_prints_what_the_page_says() -> None:
+    lines = block_of("docs/redaction-scope.md", "$ hookgate redact scan").text.splitlines()
+    write_file, scan, *printed = lines
+    await shell(write_file.removeprefix("$ "))
+    ended = await hookgate(scan.removeprefix("$ "))
+    assert ended.code == 1
+    assert (ended.out + ended.err).splitlines() == printed

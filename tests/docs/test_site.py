@@ -46,6 +46,16 @@ TERMS = {
     "Claude Code": "migrating",
     "threat": "threat-model",
     "transcript": "events",
+    "mask phone numbers of France": "redaction",
+    "hook times out": "failing",
+    "rotate a key": "keys",
+    "why was a call denied": "answers",
+    "run behind nginx": "deploying",
+    "LangChain": "agents/langchain",
+    "test a hook": "testing",
+    "how much slower": "performance",
+    "export to Splunk": "exports",
+    "a person approves a call": "approvals",
 }
 """Terms that a reader may search for, and the page that must be among the results."""
 
@@ -132,6 +142,8 @@ async def test_the_search_finds_what_readers_look_for(url: str, browser: Browser
         ("errors", 390, "dark"),
         ("agents/gemini-cli", 1280, "light"),
         ("comparison", 390, "light"),
+        ("deploying", 390, "light"),
+        ("tutorial", 390, "light"),
     ],
 )
 async def test_a_page_is_accessible_and_fits_a_phone(

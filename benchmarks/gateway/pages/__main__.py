@@ -9,6 +9,7 @@ from textwrap import fill
 
 from benchmarks.gateway.instructions import ComparedCounts, read_counts
 from benchmarks.gateway.loads import LOADS
+from benchmarks.gateway.pages.added import added_times
 from benchmarks.gateway.pages.figures import Figures, read
 from benchmarks.gateway.pages.picture import picture
 from benchmarks.gateway.pages.tables import as_markdown, circumstances, table
@@ -22,7 +23,7 @@ PROFILES = STORED / "profiles.json"
 INSTRUCTIONS = STORED / "instructions.json"
 PICTURE = ROOT / "docs" / "figures" / "gateway.svg"
 PAGES = {
-    ROOT / "docs" / "performance.md": ("targets", "instructions"),
+    ROOT / "docs" / "performance.md": ("added", "targets", "instructions"),
     STORED / "README.md": ("figures", "profile"),
 }
 """The pages with generated parts, and the names of these parts."""
@@ -57,6 +58,7 @@ def generated(figures: Figures, profiles: Profiles, counts: ComparedCounts) -> d
     ]
     about = "\n".join(f"- {line}" for line in circumstances(figures).splitlines())
     return {
+        "added": added_times(figures),
         "targets": as_markdown(targets_table(figures)),
         "figures": "\n\n".join([about, *loads]),
         "profile": as_markdown(profiles.table()),

@@ -58,12 +58,16 @@ def page_of(agent: Agent) -> str:
 
 
 def test_the_page_about_clients_has_the_same_rows() -> None:
-    for agent in AGENTS:
-        assert row_of(agent).startswith(
-            f"| `{agent.name}` | {agent.title} | {agent.base_url} | {agent.login} |"
-        )
-    pages = {page.name for page in (PROJECT / "docs/agents").glob("*.md")}
-    assert pages == set(re.findall(r"\(agents/([a-z-]+\.md)\)", CLIENTS))
+    [shown] = re.findall(r"<!-- begin: agents -->\n\n(.*)\n\n<!-- end: agents -->", CLIENTS, re.DOTALL)
+    pages = dict(re.findall(r"^\| `(.*?)` .* (\[[^]]+\]\(agents/[a-z-]+\.md\)) \|$", CLIENTS, re.MULTILINE))
+    rows = [
+        f"| `{agent.name}` | {agent.title} | {agent.base_url} | {agent.login} | {pages.get(agent.name)} |"
+        for agent in AGENTS
+    ]
+    table = "\n".join(["| name | client | base URL | login | page |", "|---|---|---|---|---|", *rows])
+    assert shown == table, f"put this between the marks:\n{table}"
+    names = {page.name for page in (PROJECT / "docs/agents").glob("*.md")}
+    assert names == set(re.findall(r"\(agents/([a-z-]+\.md)\)", CLIENTS))
 
 
 def indented(text: str) -> str:

@@ -19,7 +19,7 @@ T = TypeVar("T")
 SECRET = "AKIA" + "Q3EGRYH7XJ4WPL2D"
 """It is base64 as well, of bytes that are no text."""
 
-_PAGE = DOCS / "redaction.md"
+_PAGE = DOCS / "redaction-scope.md"
 
 
 def leaves(annotation: Any, within: tuple[type, ...] = ()) -> Iterator[tuple[str, Any]]:

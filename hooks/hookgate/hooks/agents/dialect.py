@@ -22,7 +22,7 @@ def aspects(*names: Aspect) -> frozenset[Aspect]:
     return frozenset(names)
 
 
-_ASPECTS: Mapping[Aspect, str] = {
+ASPECTS: Mapping[Aspect, str] = {
     "deny": "the denial",
     "stop": "the stop",
     "ask": "the question to the user",
@@ -31,6 +31,8 @@ _ASPECTS: Mapping[Aspect, str] = {
     "context": "the additional context",
     "message": "the message to the user",
 }
+"""What an answer to an agent may express, in words for messages."""
+
 _NO_REASON = "A hook of the gateway denied this without giving a reason."
 _NO_ARGUMENTS = (
     "The gateway's hooks changed the arguments of this call, which {agent} cannot apply here; call the tool "
@@ -173,7 +175,7 @@ class AgentDialect:
         decided = self._with_denials(row.event, expressible, decided_by_hooks)
         instead = decided.reason if decided.ends and not decided_by_hooks.ends else None
         inexpressible = decided.decided_aspects - expressible
-        not_applied = [shown for aspect, shown in _ASPECTS.items() if aspect in inexpressible]
+        not_applied = [shown for aspect, shown in ASPECTS.items() if aspect in inexpressible]
         return AgentAnswer(row.write(name, document, decided), (*not_applied, *decided.others), instead)
 
     def can_ask(self, name: str, document: Json) -> bool:

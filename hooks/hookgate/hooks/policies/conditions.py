@@ -144,10 +144,10 @@ class Condition(Options):
     """The value is one of these."""
 
     glob: Globs | None = None
-    """The value as text matches one of these, with wildcards."""
+    """The value as text matches one of these, with wildcards. A value that is no text is read as JSON."""
 
     matches: Pattern | None = None
-    """The value as text contains a match of this pattern."""
+    """The value as text contains a match of this pattern. A value that is no text is read as JSON."""
 
     above: float | None = Field(default=None, strict=False)
     """The value is a number greater than this one."""

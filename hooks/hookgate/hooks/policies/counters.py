@@ -65,7 +65,8 @@ class LimitRule(Options):
     """The cost by the price table, in its currency. It is estimated until calls end."""
 
     models: Globs = ("*",)
-    """Models that the rule applies to, with wildcards; default: all."""
+    """Models that the rule applies to, with wildcards: the model that is asked or, once a gateway has seen it
+    answer, the one that answers. Default: all."""
 
     name: str = ""
     """The rule's name in denials."""

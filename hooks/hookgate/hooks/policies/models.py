@@ -64,10 +64,10 @@ class RoutingCondition(Options):
     """Client programs, with wildcards."""
 
     characters_below: int | None = Field(default=None, ge=1)
-    """All messages, including the system instruction, have fewer characters than this."""
+    """All texts, with the system instruction but without calls, results and images, have fewer characters."""
 
     characters_above: int | None = Field(default=None, ge=0)
-    """All messages, including the system instruction, have more characters than this."""
+    """All texts, with the system instruction but without calls, results and images, have more characters."""
 
     tools: bool | None = None
     """Whether the request declares any tool, including the API's own."""
@@ -158,7 +158,8 @@ class ModelsOptions(Options):
     model is called."""
 
     allow: Globs | None = None
-    """Models that may be called, with wildcards; default: all."""
+    """Models that may be called in the end, with wildcards; default: all. Models of your own are named with
+    their collection: `tunedModels/NAME`, `endpoints/NAME`."""
 
     deny: Globs = ()
     """Models that may not be called, even if `allow` lists them."""
@@ -177,13 +178,14 @@ class ModelsOptions(Options):
     """Settings of generationConfig that every call gets; null removes a setting."""
 
     cap: Mapping[SettingName, float] = Field(default={}, strict=False)
-    """Maximum values of numbers in generationConfig, which are also set where the number is missing."""
+    """Maximum values of numbers in generationConfig. They are also set where a call sets none, or sets
+    `maxOutputTokens` or `candidateCount` to 0."""
 
     model_armor: ModelArmorTemplates | None = None
     """The templates of Model Armor for calls that are sent to Vertex AI."""
 
     instruct: str = ""
-    """Text that is added to the system instruction of every call."""
+    """Text that is added once to the system instruction of every call."""
 
 
 _COUNTS = ("maxOutputTokens", "candidateCount")

@@ -48,10 +48,11 @@ class ToolRule(Options):
     """Names of tools, and kinds of tools that the API runs, with wildcards."""
 
     pattern: Pattern | None = None
-    """A pattern that must match the whole name."""
+    """A pattern for the whole name."""
 
     when: Mapping[PlaceOrAll, Condition] = Field(default={}, strict=False)
-    """Conditions on the arguments, by JSON Pointer; if there are none, the tool may not be called at all."""
+    """Conditions on the arguments, by JSON Pointer, such as `/files/0/path`, compared without regard to case;
+    an empty one means all arguments. Without conditions, the tool may not be called at all."""
 
     reason: str = ""
     """The reason that is given to the model and the user."""
@@ -72,7 +73,8 @@ class ToolsOptions(Options):
     """Tools that may not be called, even if `allow` lists them. The first rule that matches applies."""
 
     ask: tuple[ToolRule, ...] = Field(default=(), strict=False)
-    """Calls that need somebody's agreement, unless they are denied. The first rule that matches applies."""
+    """Calls that need the agreement of the agent's user or, with approvals, of a person whom the gateway
+    asks, unless they are denied. The first rule that matches applies."""
 
     hosted: Globs | None = None
     """Kinds of tools that the API runs and that may be used, with wildcards; default: those in `allow`."""
@@ -81,7 +83,7 @@ class ToolsOptions(Options):
     """Hosts that tools which the API runs may reach by a URL, with wildcards; default: all."""
 
     pin: Literal["flag", "refuse"] | None = None
-    """Whether to flag or refuse tools whose declaration differs from the accepted one."""
+    """Whether to flag or refuse tools whose declaration differs from the accepted one. Default: neither."""
 
     @model_validator(mode="after")
     def _check_effect(self) -> Self:

@@ -103,25 +103,29 @@ class When(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, defer_build=True)
 
     models: Globs | None = None
-    """Names of models, such as `gemini-*-pro`."""
+    """The model of the call, such as `gemini-*-pro`, which BeforeModel hooks may have chosen. For answers of
+    a batch that are read later, their `modelVersion`; none for events that an agent reports."""
 
     clients: Globs | None = None
-    """Names of client programs."""
+    """Names of client programs: what precedes the slash in `User-Agent`."""
 
     keys: Globs | None = None
-    """Names of API keys, as configured in the gateway."""
+    """Names of API keys in `hookgate.toml`, or owners of issued keys. Any other key is named by the first 24
+    digits of its SHA-256, which `hookgate keys hash` prints."""
 
     teams: Globs | None = None
-    """Names of teams to which API keys belong."""
+    """Names of the teams to which API keys belong."""
 
     sessions: Globs | None = None
-    """Identifiers of sessions."""
+    """Names of sessions."""
 
     tools: Globs | None = None
-    """Names of tools that the call declares or uses."""
+    """The tool of a tool event; for BeforeModel and BeforeToolSelection any function that the request
+    declares."""
 
     operations: Globs | None = None
-    """Methods of the API, such as `generateContent` and `embedContent`."""
+    """Methods of the API, such as `*enerateContent` and `embedContent`; none for events that an agent
+    reports."""
 
     requires_json: bool | None = Field(default=None, alias="json")
     """Whether the call requires a JSON answer, as an agent's own questions do."""
@@ -133,32 +137,36 @@ class HookConfig(BaseModel):
     model_config = ConfigDict(extra="allow", strict=True, frozen=True, defer_build=True)
 
     name: str | None = None
-    """The hook's name, for logs and for switching it off. The default is the command or other target."""
+    """The hook's name, in logs and for `hookgate hooks disable`. Default: the command, action, URL or
+    policy."""
 
     description: str | None = None
-    """A description for people."""
+    """A comment, which `hookgate hooks list` and the panel show."""
 
     timeout: Annotated[float, Field(gt=0, allow_inf_nan=False)] = DEFAULT_TIMEOUT_MS
-    """The time limit in milliseconds. A hook that exceeds it is ended and has failed."""
+    """The time limit in milliseconds. A hook that exceeds it has failed, and all that it has started is
+    killed."""
 
     on_error: OnError | None = None
-    """What happens if the hook fails: the call continues (`allow`) or is denied (`deny`)."""
+    """What happens if the hook fails: the call continues with a warning (`allow`), or is denied (`deny`).
+    Default: depends on where the hook is configured."""
 
     view: Literal["text", "parts", "raw", "body"] = "text"
     """How requests are presented: text only, all parts of a turn, the raw contents too, or the whole body."""
 
     stream: Annotated[StreamMode | None, WithJsonSchema({"enum": list(_SELECTABLE_MODES)})] = None
-    """AfterModel: how much of a streamed answer the hook gets at once: `event`, `window` or `complete`."""
+    """AfterModel: how much of a streamed answer the hook gets at once: `event`, `window` or `complete`.
+    Default: depends on where the hook is configured."""
 
     window: Annotated[int, Field(ge=1, le=1_000_000)] = 256
     """With `"stream": "window"`: the number of characters that are held back and passed again with the
     text that follows."""
 
     mode: Literal["enforce", "observe"] = "enforce"
-    """`observe`: the hook runs, but its output is only recorded."""
+    """`observe`: the hook runs, but its decisions and edits are only recorded."""
 
     merge: Literal["union", "intersect"] = "union"
-    """`intersect`: other hooks cannot offer a tool that this hook excludes."""
+    """`intersect`: no other hook can offer a tool that this hook excludes."""
 
     when: When = When()
     """Conditions under which the hook runs. By default it always runs."""
@@ -184,13 +192,14 @@ class CommandConfig(HookConfig):
     """A shell command line, or a list of a program and its arguments, which runs without a shell."""
 
     env: dict[str, str] = {}
-    """Additional environment variables. `$NAME` in a value is replaced with a variable of this process."""
+    """Additional environment variables. `$NAME` in a value is replaced with a variable of the gateway's, or,
+    with a warning, with nothing if it is not set."""
 
     dialect: Literal["antigravity"] | None = None
-    """The agent for which the program was written: it reads and prints what that agent's hooks do."""
+    """The agent for whose hooks the program was written: it reads and prints what these do."""
 
     persistent: bool = False
-    """Whether the program stays alive: one line of JSON in, one line out."""
+    """Whether the program stays alive: for each event, one line of JSON in, and one out."""
 
     workers: Annotated[int, Field(ge=1, le=64)] = 4
     """The maximum number of concurrent instances of a persistent program."""
@@ -237,7 +246,7 @@ class HttpConfig(HookConfig):
     """`http(s)://host/path`, or `unix:/socket:/path`."""
 
     headers: dict[str, str] = {}
-    """Additional headers. `$NAME` in a value is replaced with an environment variable."""
+    """Additional headers. `$NAME` in a value is replaced with an environment variable of the gateway."""
 
     @property
     def target(self) -> str:
@@ -329,6 +338,7 @@ class GroupConfig(BaseModel):
     """Whether the hooks run sequentially, each with the output of the previous one applied."""
 
     hooks: list[Any]
+    """The hooks."""
 
 
 class FileConfig(BaseModel):
@@ -344,13 +354,16 @@ class FileConfig(BaseModel):
     """The default of `on_error` for the hooks of this file."""
 
     deadline: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
-    """The time limit, in milliseconds, for all hooks of an event together."""
+    """The time limit, in milliseconds, for all hooks of an event together. Default: 120000."""
 
     concurrency: Annotated[int, Field(ge=1)] | None = None
-    """The maximum number of hooks that run at once."""
+    """The maximum number of hooks that run at once. Keys take turns, and so do the sessions of each key.
+    Default: 64."""
 
     programs: Annotated[int, Field(ge=1)] | None = None
-    """The maximum number of command hooks that run at once, without persistent ones."""
+    """The maximum number of command hooks that run at once, without persistent ones. Raise it if they mostly
+    wait. Default: 4 for each processor."""
 
     http_targets: list[str] = []
-    """URL prefixes, besides this machine, that http hooks may post to: `https://policy.example.com/hooks/`."""
+    """URL prefixes, besides this machine, that http hooks may post to: `https://policy.example.com/hooks/`.
+    Not valid in a project or an extension."""

@@ -293,7 +293,7 @@ LABELS = {
     "decision": "`allow`, `ask`, `deny`, `stop`, `answer`, or `other`",
     "model": "the first name or pattern in `metrics.models` or the price table that matches, "
     "`other` if none matches, or `none` for a call without a model. It is the model that "
-    "[answered](policies.md#the-model-that-answered), or else that was asked",
+    "[answered](models.md#the-model-that-answered), or else that was asked",
     "team": "the team of the caller's key or token, or `none`",
     "kind": "for tokens `input` (not from a cache), `cached` or `output` (including thoughts); "
     "for bypasses `unannounced`",

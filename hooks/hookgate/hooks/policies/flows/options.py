@@ -111,7 +111,9 @@ class FlowRule(Options):
     """With `after`: since the user's last words."""
 
     carrying: Label | None = None
-    """An argument contains a piece of a result with this label."""
+    """An argument contains a piece of a result with this label: 23 letters and digits in a row, a code, or a
+    short text. Case, spaces and punctuation do not count; base64, hex, percent signs and reversed texts are
+    read."""
 
     chosen_by: Label | None = None
     """A target was given neither by the user, a trusted tool nor a field, after a result with this label."""
@@ -123,7 +125,8 @@ class FlowRule(Options):
     """Whether the rule does not apply if the user speaks of such an action, such as of a page to visit."""
 
     then: Literal["deny", "ask", "observe"] = "deny"
-    """What happens to the call. `observe` only counts it as a finding."""
+    """What happens to the call. `observe` only counts it as a finding. With `ask`, the agent's user decides
+    or, about calls that the gateway derives, a person with approvals; without these, the tool then runs."""
 
     reason: str = ""
     """The reason that is given to the model and the user; a sentence about the target is added."""

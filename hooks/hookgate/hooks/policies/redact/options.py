@@ -35,10 +35,11 @@ class RedactOptions(Options):
     """The options of the policy `redact`."""
 
     patterns: Mapping[str, str] = Field(default={}, strict=False)
-    """Additional patterns by kind, in RE2's syntax."""
+    """Additional patterns by kind, in RE2's syntax: `{"TICKET": "TCK-[0-9]{6}"}`. A kind has 2 to 24
+    capitals, digits and underscores, and begins with a capital."""
 
     words: Mapping[str, Globs] = Field(default={}, strict=False)
-    """Additional words and phrases by kind."""
+    """Additional words and phrases by kind: `{"CODENAME": ["Blue Heron"]}`."""
 
     ignore_case: bool = False
     """Whether `words` are matched regardless of case."""
@@ -50,10 +51,12 @@ class RedactOptions(Options):
     """Options of Presidio as an additional detector."""
 
     phones: tuple[str, ...] = Field(default=(), strict=False)
-    """Countries (ISO 3166) whose telephone numbers are found as they are written there, without `+`."""
+    """Countries (ISO 3166) whose telephone numbers are found as they are written there, without `+`, such as
+    `["DE", "GB"]`. Needs the extra `phones`."""
 
     detect: Globs | None = None
-    """Kinds and groups of detectors to use, with wildcards; default: `credentials`."""
+    """Kinds and groups of detectors to use, with wildcards. Groups are `credentials`, `personal`, `network`
+    and the countries. Default: `credentials`."""
 
     skip: Globs = ()
     """Kinds and groups of detectors not to use, even if `detect` lists them."""
@@ -65,13 +68,14 @@ class RedactOptions(Options):
     """What to do with findings."""
 
     actions: Mapping[str, Action] = Field(default={}, strict=False)
-    """Actions by kind or group, with wildcards; the first that matches applies, or else `action`."""
+    """Actions by kind or group, with wildcards: `{"PRIVATE_KEY": "block", "AWS_*": "hash"}`. The first that
+    matches applies, or else `action`. A kind that is not detected is an error."""
 
     mask: str = "[{kind}]"
     """The replacement of masked findings; `{kind}` is replaced with the kind."""
 
     scopes: tuple[Scope, ...] = Field(default=tuple(sorted(SCOPES)), strict=False)
-    """The texts to search; default: all."""
+    """The texts to search; `other` is everything else in a request. Default: all."""
 
     cap: int = Field(default=8192, ge=256, le=1_000_000)
     """The maximum number of characters of a stream to hold back while they may be part of a secret."""

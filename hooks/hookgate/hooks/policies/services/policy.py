@@ -27,13 +27,13 @@ class ServiceOptions(Options):
     """The options of a policy whose decisions a service makes."""
 
     scopes: tuple[Scope, ...] = Field(default=tuple(sorted(SCOPES)), strict=False)
-    """The texts that are judged; default: all."""
+    """The texts that are judged, as in `redact`; default: all."""
 
     turns: Literal["all", "newest"] = "all"
     """Whether all turns of a request are judged, or those after the model's last one."""
 
     limit: int = Field(default=500_000, ge=1)
-    """The maximum number of characters to judge; a call with more is denied."""
+    """The maximum number of characters to judge. A call with more is denied, and the service is not asked."""
 
     edit: bool = False
     """Whether texts that the service changes are used. If not, a call is denied that it changes."""

@@ -72,10 +72,7 @@ def _has_mod_11_10(digits: Sequence[int]) -> bool:
 
 
 def is_nir(text: str) -> bool:
-    """Return whether the text is a valid French social security number (NIR).
-
-    Its last two digits are 97 minus the rest modulo 97; 2A and 2B count as 19 and 18.
-    """
+    """Check a French number: two digits are 97 minus the rest modulo 97; 2A and 2B count as 19 and 18."""
     packed = text.replace(" ", "").replace("2A", "19").replace("2B", "18")
     return 97 - int(packed[:13]) % 97 == int(packed[13:])
 
@@ -137,7 +134,7 @@ def is_itin(text: str) -> bool:
 
 
 def is_nine_digit_ssn(text: str) -> bool:
-    """Check a US number without dashes."""
+    """Check a US number without dashes: the same area, group and serial."""
     digits = _NO_DIGIT.sub("", text)
     return len(digits) == 9 and is_ssn(f"{digits[:3]}-{digits[3:5]}-{digits[5:]}")
 
@@ -378,7 +375,7 @@ def is_my_number(text: str) -> bool:
 
 
 def begins_with_date(text: str) -> bool:
-    """Check a number that begins with year, month and day of birth, as in Korea and Malaysia."""
+    """Check a Korean or Malaysian number: it begins with year, month and day of birth."""
     return _is_date(text[2:4], text[4:6])
 
 
