@@ -195,6 +195,7 @@ async def test_long_urls_and_texts_cost_no_more_than_their_size() -> None:
         "x " * 50_000,
         "send," * 40_000,
         "a" * 200_000,
+        "a" + "\u0323\u0301" * 100_000,
     ):
         session = Session()
         await session.says("Go on")

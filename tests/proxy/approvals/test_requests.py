@@ -9,9 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.gateway.approving import asked_call, decision, now
 
+from hookgate.proxy.approvals import requests
 from hookgate.proxy.approvals.requests import (
     MAX_ARGUMENTS,
     ApprovalRequest,
+    AskedCall,
     DecisionError,
     Scope,
     read_row,
@@ -121,9 +123,27 @@ def test_a_summary_contains_nothing_of_the_content() -> None:
     assert request_document(made, now())["arguments"] == {"to": "secret@example.com"}
 
 
-def test_arguments_that_nobody_would_read_are_not_asked_about() -> None:
+LARGE = {
+    "one text": asked_call(x="y" * MAX_ARGUMENTS),
+    "many values": asked_call(x=[0] * MAX_ARGUMENTS),
+    "a name": asked_call("send_" * MAX_ARGUMENTS),
+}
+
+
+@pytest.mark.parametrize("asked", LARGE.values(), ids=LARGE)
+def test_what_nobody_would_read_is_not_asked_about_nor_hashed(asked: AskedCall) -> None:
+    """Both would take the GIL for the size of the call, in the thread for which the calls of all keys wait."""
     at = now()
-    assert ApprovalRequest.about(asked_call(x="y" * MAX_ARGUMENTS), "a" * 32, at, at + 1, 1) is None
+    assert ApprovalRequest.about(asked, "a" * 32, at, at + 1, 1) is None
+    assert not asked.digest
+    assert call({"x": "y" * (MAX_ARGUMENTS // 2)}).digest
+
+
+def test_only_the_part_of_a_name_that_is_shown_is_escaped(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+    monkeypatch.setattr(requests, "escape_controls", lambda text: sizes.append(len(text)) or text)
+    assert len(printable("\u2800" * 100_000)) == 200
+    assert max(sizes) < 2000
 
 
 @given(ARGUMENTS)

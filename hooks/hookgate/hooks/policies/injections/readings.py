@@ -7,14 +7,13 @@ import binascii
 import codecs
 import html
 import re
-import unicodedata
 from base64 import b64decode, urlsafe_b64decode
 from collections.abc import Iterator
 from itertools import pairwise
 from urllib.parse import unquote
 
 from hookgate.hooks.policies.options import compile_pattern
-from hookgate.hooks.policies.spelling import same_spelling
+from hookgate.hooks.policies.spelling import normalized, same_spelling
 
 _DEEPEST = 3
 """How often what is decoded is decoded again."""
@@ -27,7 +26,7 @@ _LONG_REFERENCE = re.compile(r"&#[xX]?[0-9a-fA-F]{9,};?")
 _PERCENT = r"%[2-7][0-9a-fA-F]"
 _ACCENTS = re.compile("[\u0300-\u036f]")
 _OTHER_LETTERS = re.compile("[\u0370-\u052fıɡɑ]")
-_WORD_WITH_OTHERS = re.compile(r"\w*[\u0370-\u052fıɡɑ]\w*")
+_WORD = re.compile(r"\w+")
 _LATIN = re.compile("[a-z]")
 _LOOKALIKES = str.maketrans(
     "аеорсухіјѕһԁԛԝвкмнтгпьзαβεηικμνορτυχωγıɡɑ", "aeopcyxijshdqwbkmhtrnb3abenikmvoptuxwyiga"
@@ -63,7 +62,7 @@ def plain(text: str) -> str:
     if not text.isascii():
         text = _without_accents(text)
         if _OTHER_LETTERS.search(text):
-            text = _WORD_WITH_OTHERS.sub(_latin, text)
+            text = _WORD.sub(_latin, text)
     for mark, instead in (*_EMPHASIS, *_QUOTES):
         text = text.replace(mark, instead)
     return "\n" + "\n".join(plain_line for line in text.splitlines() if (plain_line := _plain_line(line)))
@@ -90,12 +89,13 @@ def _character(match: re.Match[str]) -> str:
 
 
 def _without_accents(text: str) -> str:
-    parts = unicodedata.normalize("NFD", text)
-    return text if parts == text else unicodedata.normalize("NFC", _ACCENTS.sub("", parts))
+    parts = normalized("NFD", text)
+    return text if parts == text else normalized("NFC", _ACCENTS.sub("", parts))
 
 
 def _latin(word: re.Match[str]) -> str:
-    return word[0].translate(_LOOKALIKES) if _LATIN.search(word[0]) else word[0]
+    is_mixed = _OTHER_LETTERS.search(word[0]) and _LATIN.search(word[0])
+    return word[0].translate(_LOOKALIKES) if is_mixed else word[0]
 
 
 def _plain_line(line: str) -> str:
