@@ -17,6 +17,7 @@ from hookgate.hooks import SessionContext
 from hookgate.hooks.policies.injections.detector import find, highest
 from hookgate.hooks.policies.injections.policy import injections_policy
 from hookgate.hooks.policies.injections.rules import KINDS
+from hookgate.hooks.policies.tool_results import MAX_VALUES
 from hookgate.hooks.policy_environment import PolicyEnvironment
 from hookgate.hooks.session import CallState, Steps
 
@@ -194,6 +195,18 @@ def test_the_same_words_are_found_in_other_spellings_and_encodings(form: str) ->
 )
 def test_all_fields_are_read_and_one_may_continue_another(result: Any) -> None:
     assert "override" in kinds_in(result)
+
+
+def test_json_with_too_many_values_is_read_as_a_text() -> None:
+    assert "override" in kinds_in(json.dumps([*[0] * MAX_VALUES, ATTACK]))
+
+
+def test_a_long_text_is_read_to_its_end_and_where_its_slices_meet() -> None:
+    filler = "ordinary words. "
+    for length in range(65_500, 65_560, 7):
+        text = (filler * 5000)[:length]
+        assert "override" in kinds_in(f"{text} {ATTACK} {filler * 5000}"), length
+    assert "override" in kinds_in(f"{'x' * 300_000} {ATTACK}")
 
 
 @pytest.mark.parametrize(

@@ -132,7 +132,7 @@ LARGE = {
 
 @pytest.mark.parametrize("asked", LARGE.values(), ids=LARGE)
 def test_what_nobody_would_read_is_not_asked_about_nor_hashed(asked: AskedCall) -> None:
-    """Both would take the GIL for the size of the call, in the thread for which the calls of all keys wait."""
+    """Both would keep the GIL, in the only thread that asks people."""
     at = now()
     assert ApprovalRequest.about(asked, "a" * 32, at, at + 1, 1) is None
     assert not asked.digest

@@ -17,19 +17,19 @@ _LONG_LIGATURES = "\ufdfa\ufdfb"
 _PIECE, _LONGEST_PIECE = 64, 128
 """The characters that are normalized at once.
 
-`unicodedata` sorts the marks above and below a letter in quadratic time, and keeps the GIL meanwhile: 40,000 of
-them would stop all threads for seconds.
+`unicodedata` sorts the marks above and below a letter in quadratic time, and keeps the GIL meanwhile: 40,000
+of them would stop all threads for seconds.
 """
 
 
 def same_spelling(text: str) -> str:
     """Return the text in the spelling in which texts are compared."""
-    if not text.isascii():
-        for ligature in _LONG_LIGATURES:
-            text = text.replace(ligature, "")
-        visible = (INVISIBLE.sub("", piece) for piece in _normalized_pieces("NFKC", text))
-        text = "".join(visible).encode(errors="replace").decode()
-    return text.casefold()
+    if text.isascii():
+        return text.casefold()
+    for ligature in _LONG_LIGATURES:
+        text = text.replace(ligature, "")
+    visible = (INVISIBLE.sub("", piece).casefold() for piece in _normalized_pieces("NFKC", text))
+    return "".join(visible).encode(errors="replace").decode()
 
 
 def normalized(form: Literal["NFC", "NFD"], text: str) -> str:

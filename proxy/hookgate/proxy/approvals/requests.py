@@ -20,8 +20,8 @@ from hookgate.translator.strictjson import json_identity
 MAX_ARGUMENTS = 256 * 1024
 """The largest arguments about which people are asked, in characters of JSON: they have to read them.
 
-Larger ones are neither hashed nor serialized: a client may send many megabytes, and calls of all keys wait for
-the thread that asks.
+Larger ones are neither hashed nor serialized: a client may send many megabytes, and calls of all keys wait
+for the thread that asks.
 """
 
 SHORT_ID = 8

@@ -11,8 +11,7 @@ from typing import Any
 from hookgate.hooks.policies.flows.block_yaml import NotYaml, read_block_yaml
 from hookgate.hooks.policies.flows.options import Names
 from hookgate.hooks.policies.options import matches_name
-from hookgate.translator.fields import BodyError
-from hookgate.translator.strictjson import loads
+from hookgate.hooks.policies.tool_results import json_in, looks_like_json
 
 _WRAPPERS = ("output", "result", "content", "text")
 
@@ -22,12 +21,9 @@ def structure_of(response: Any) -> Any:
     text = _only_text(response)
     if text is None:
         return response
-    stripped = text.strip()
-    if stripped.startswith(("{", "[")):
-        try:
-            return loads(stripped.encode(errors="surrogatepass"))
-        except BodyError:
-            return text
+    if looks_like_json(text):
+        structure = json_in(text)
+        return text if structure is None else structure
     try:
         return read_block_yaml(text)
     except NotYaml:

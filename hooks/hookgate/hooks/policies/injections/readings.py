@@ -27,6 +27,9 @@ _PERCENT = r"%[2-7][0-9a-fA-F]"
 _ACCENTS = re.compile("[\u0300-\u036f]")
 _OTHER_LETTERS = re.compile("[\u0370-\u052fıɡɑ]")
 _WORD = re.compile(r"\w+")
+_SLICE = 64 * 1024
+"""The characters that are read at once: what C does with them keeps the GIL."""
+_BLANK = re.compile(r"\s")
 _LATIN = re.compile("[a-z]")
 _LOOKALIKES = str.maketrans(
     "аеорсухіјѕһԁԛԝвкмнтгпьзαβεηικμνορτυχωγıɡɑ", "aeopcyxijshdqwbkmhtrnb3abenikmvoptuxwyiga"
@@ -54,6 +57,20 @@ def plain(text: str) -> str:
     Escapes of HTML, JSON and URLs are read. Case, accents, emphasis, compatibility forms, and what is
     invisible do not count. In words that mix alphabets, letters that look like Latin ones are these.
     """
+    return "".join(map(_plain_slice, _slices(text)))
+
+
+def _slices(text: str) -> Iterator[str]:
+    """Yield a text in slices that end before a blank, where a line may end as well."""
+    start = 0
+    while start < len(text):
+        blank = _BLANK.search(text, start + _SLICE, start + 2 * _SLICE)
+        end = blank.start() if blank else start + 2 * _SLICE
+        yield text[start:end]
+        start = end
+
+
+def _plain_slice(text: str) -> str:
     for _ in range(_DEEPEST):
         if (unescaped := _unescaped(text)) == text:
             break
@@ -158,7 +175,7 @@ _CARRIERS = (
     r"[\x{200B}-\x{200D}\x{2060}-\x{2064}\x{FEFF}]{8,}"
 )
 _FLAG = "\U0001f3f4".encode()
-_OVERRIDES = re.compile("[\u202d\u202e]")
+_OVERRIDDEN = r"[\x{202D}\x{202E}]([^\x{202C}-\x{202E}]*)"
 
 
 def invisible_texts(text: str) -> Iterator[str]:
@@ -174,8 +191,8 @@ def invisible_texts(text: str) -> Iterator[str]:
             yield _from_two_kinds(run)
         elif data[match.start() - len(_FLAG) : match.start()] != _FLAG:  # the flag of a region is spelled so
             yield "".join(chr(ord(each) - 0xE0000) for each in run)
-    for part in _OVERRIDES.split(text)[1:]:
-        yield part.split("\u202c", 1)[0][::-1]
+    for match in compile_pattern(_OVERRIDDEN).finditer(data):
+        yield match[1].decode()[::-1]
 
 
 def _from_selectors(run: str) -> str:
