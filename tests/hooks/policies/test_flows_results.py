@@ -7,6 +7,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hookgate.hooks.policies.flows import options
 from hookgate.hooks.policies.flows.block_yaml import NotYaml, read_block_yaml
 from hookgate.hooks.policies.flows.results import field_values, structure_of
 from hookgate.hooks.policies.tool_results import MAX_VALUES
@@ -95,3 +96,10 @@ def test_json_with_too_many_values_is_not_parsed_and_has_no_fields() -> None:
     assert len(structure_of({"llmContent": most})) == MAX_VALUES - 2
     for text in (f"[{'1,' * MAX_VALUES}1]", f'{{"id": [{"[]," * MAX_VALUES}[]]}}'):
         assert structure_of({"llmContent": text}) == text
+
+
+def test_long_names_of_a_result_are_not_remembered() -> None:
+    before = options._matches.cache_info().currsize
+    result = {f"{'x' * 1000}{number}": number for number in range(50)} | {f"{'ID' * 50}": "a"}
+    assert list(field_values(result, ("idid*",))) == ["a"]
+    assert options._matches.cache_info().currsize <= before

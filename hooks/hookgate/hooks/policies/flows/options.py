@@ -34,9 +34,19 @@ Label = Annotated[str, AfterValidator(_label)]
 """The name of a label or of a group of sinks."""
 
 
+_LONGEST_CACHED = 64
+"""The characters of a name whose match is remembered: clients may send thousands of names of megabytes."""
+
+
+def is_named(names: Names, name: str) -> bool:
+    """Return whether one of the globs matches the name of a tool or of a field."""
+    matches = _matches if len(name) <= _LONGEST_CACHED else _matches.__wrapped__
+    return matches(names, name)
+
+
 @lru_cache(10_000)
-def _is_named(names: Names, tool: str) -> bool:
-    return matches_name(names, tool.casefold())
+def _matches(names: Names, name: str) -> bool:
+    return matches_name(names, name.casefold())
 
 
 class ToolUse(Options):
@@ -53,7 +63,7 @@ class ToolUse(Options):
 
     def check(self, name: str, arguments: Any) -> ConditionFinding:
         """Return whether a call is meant."""
-        if not _is_named(self.tool, name):
+        if not is_named(self.tool, name):
             return ConditionFinding(False)
         if self.except_hosts:
             hosts = [host_of(url) for text in strings_in(arguments) for url in urls_in(text)]
