@@ -110,6 +110,13 @@ def test_what_is_invisible_is_shown_as_codes_and_nothing_is_lost() -> None:
         assert escaped in shown
 
 
+def test_marks_that_would_cover_other_lines_are_shown_as_codes() -> None:
+    assert visible("x" + "\u0336" * 5) == "x" + r"\u0336" * 5
+    assert visible("x" + "\u0336\u20e5" * 200) == "x" + r"\u0336\u20e5" * 200
+    for word in ("Grüße", "vie\u0323\u0302t", "\u05d1\u05bc\u05b0\u0596", "\u0e01\u0e39\u0e49"):
+        assert visible(word) == word
+
+
 def test_names_are_one_line_and_are_cut() -> None:
     assert shown_name("a\nb\tc\u202e") == r"a\nb\tc\u202e"
     assert len(shown_name("x" * 5000)) == 200

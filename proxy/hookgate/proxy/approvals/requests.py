@@ -12,6 +12,7 @@ from functools import cached_property
 from hashlib import sha256
 from typing import Any, Literal, get_args
 
+from hookgate.hooks.policies.options import compile_pattern
 from hookgate.hooks.timestamps import utc_text
 from hookgate.proxy.observe.logs import escape_controls
 from hookgate.translator.fields import JsonObject, is_larger
@@ -259,6 +260,9 @@ _BLANK = re.compile(
 )
 """Characters that are invisible although they count as printable."""
 
+_STACKED = r"[\p{Mn}\p{Me}]{5,}"
+"""Marks that would cover the lines above or below. No letter of any script has so many."""
+
 
 def shown_name(text: str) -> str:
     """Return a name on one line as people are shown it, cut if it is long."""
@@ -272,9 +276,15 @@ def one_line(text: str) -> str:
 
 
 def visible(text: str) -> str:
-    """Return a text in which all that is invisible or changes the direction of text is escaped as in JSON."""
-    shown = _BLANK.sub(lambda found: json.dumps(found[0])[1:-1], text)
+    """Return a text in which all that is invisible, or changes other text, is escaped as in JSON."""
+    shown = _BLANK.sub(_escaped, text)
+    if not shown.isascii():
+        shown = compile_pattern(_STACKED).sub(_escaped, shown)
     return escape_controls(shown)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return json.dumps(found[0])[1:-1]
 
 
 def shown_arguments(request: ApprovalRequest) -> str:
