@@ -177,7 +177,7 @@ class Condition(Options):
 
 
 def _number_in(value: Any) -> float | None:
-    """Return the number that a value is, or None. A model may write it as a text, which many tools convert."""
+    """Return the number that a value is, or None. A model may write one as text, which tools convert."""
     if isinstance(value, str):
         try:
             return float(value)
