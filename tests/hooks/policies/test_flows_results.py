@@ -7,7 +7,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookgate.hooks.policies.flows import options
+from hookgate.hooks.policies import options
 from hookgate.hooks.policies.flows.block_yaml import NotYaml, read_block_yaml
 from hookgate.hooks.policies.flows.results import field_values, structure_of
 from hookgate.hooks.policies.tool_results import MAX_VALUES

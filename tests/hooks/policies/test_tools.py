@@ -124,6 +124,15 @@ def test_argument_is_found_in_any_case(arguments: Json) -> None:
     assert denied({"deny": [rule]}, "run_command", **dict.fromkeys(arguments, "ls")) is None
 
 
+@pytest.mark.parametrize("rule", [{"tool": "Send_*"}, {"pattern": "sEnd_.+"}], ids=["glob", "pattern"])
+@pytest.mark.parametrize("name", ["send_mail", "Send_Mail", "SEND_MAIL", "\u017fend_mail"])
+def test_rules_ignore_the_case_of_names_and_the_list_does_not(rule: Json, name: str) -> None:
+    """Some agents run a tool whose name the model has spelled in another case."""
+    assert denied({"deny": [rule]}, name) is not None
+    assert denied({"ask": [rule]}, name) is not None
+    assert (denied({"allow": ["send_mail"]}, name) is None) is (name == "send_mail")
+
+
 def test_a_tool_that_is_denied_for_some_arguments_is_offered_all_the_same() -> None:
     assert denied(NO_RM, "run_shell_command", command="ls") is None
     assert denied(NO_RM, "run_shell_command", command="rm -rf x") is not None

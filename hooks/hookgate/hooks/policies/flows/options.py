@@ -1,24 +1,16 @@
 """The options of the policy `flows`."""
 
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from hookgate.hooks.policies.conditions import ConditionFinding, Conditions, PlaceOrAll, check_all
 from hookgate.hooks.policies.flows.words import urls_in
 from hookgate.hooks.policies.hosts import host_of, is_allowed
-from hookgate.hooks.policies.options import Globs, Options, matches_name
+from hookgate.hooks.policies.options import Globs, Names, Options, is_named
 from hookgate.translator.fields import strings_in
-
-
-def _small(value: Any) -> Any:
-    names = (value,) if isinstance(value, str) else value
-    if not isinstance(names, list | tuple):
-        return value
-    return tuple(each.casefold() if isinstance(each, str) else each for each in names)
 
 
 def _label(value: str) -> str:
@@ -27,26 +19,8 @@ def _label(value: str) -> str:
     return value
 
 
-Names = Annotated[Globs, BeforeValidator(_small)]
-"""Globs without regard to case, because some agents do not distinguish it."""
-
 Label = Annotated[str, AfterValidator(_label)]
 """The name of a label or of a group of sinks."""
-
-
-_LONGEST_CACHED = 64
-"""The characters of a name whose match is remembered: clients may send thousands of names of megabytes."""
-
-
-def is_named(names: Names, name: str) -> bool:
-    """Return whether one of the globs matches the name of a tool or of a field."""
-    matches = _matches if len(name) <= _LONGEST_CACHED else _matches.__wrapped__
-    return matches(names, name)
-
-
-@lru_cache(10_000)
-def _matches(names: Names, name: str) -> bool:
-    return matches_name(names, name.casefold())
 
 
 class ToolUse(Options):

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from hookgate.hooks.policies.flows.block_yaml import NotYaml, read_block_yaml
-from hookgate.hooks.policies.flows.options import Names, is_named
+from hookgate.hooks.policies.options import Names, is_named
 from hookgate.hooks.policies.tool_results import json_in, looks_like_json
 
 _WRAPPERS = ("output", "result", "content", "text")
