@@ -149,7 +149,7 @@ def test_what_nobody_would_read_is_not_asked_about_nor_hashed(asked: AskedCall) 
 def test_only_the_part_of_a_name_that_is_shown_is_escaped(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes: list[int] = []
     monkeypatch.setattr(requests, "escape_controls", lambda text: sizes.append(len(text)) or text)
-    assert len(printable("\u2800" * 100_000)) == 200
+    assert len(shown_name("\u2800" * 100_000)) == 200
     assert max(sizes) < 2000
 
 
