@@ -98,10 +98,13 @@ class DeclaredNames:
 
     def __init__(self, names: Collection[str] = ()) -> None:
         self._names = frozenset(names)
-        self._in_any_case = {name.casefold(): name for name in names}
+        self._in_any_case = {name.casefold(): name for name in sorted(names)}
 
     def meant_by(self, name: str) -> str:
-        """Return the declared name that differs from `name` in case only; `name` if there is none."""
+        """Return the declared name that differs from `name` in case only; `name` if there is none.
+
+        Of several, it is the one in small letters.
+        """
         return name if name in self._names else self._in_any_case.get(name.casefold(), name)
 
 
