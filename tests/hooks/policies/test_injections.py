@@ -3,11 +3,13 @@
 import base64
 import codecs
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.costs import grows_in_proportion
 from support.hooks.builtins import ANNA, run_policy
 from support.places import PROJECT
 
@@ -15,6 +17,7 @@ from hookgate.hooks import SessionContext
 from hookgate.hooks.policies.injections.detector import find, highest
 from hookgate.hooks.policies.injections.policy import injections_policy
 from hookgate.hooks.policies.injections.rules import KINDS
+from hookgate.hooks.policies.tool_results import MAX_VALUES
 from hookgate.hooks.policy_environment import PolicyEnvironment
 from hookgate.hooks.session import CallState, Steps
 
@@ -194,6 +197,18 @@ def test_all_fields_are_read_and_one_may_continue_another(result: Any) -> None:
     assert "override" in kinds_in(result)
 
 
+def test_json_with_too_many_values_is_read_as_a_text() -> None:
+    assert "override" in kinds_in(json.dumps([*[0] * MAX_VALUES, ATTACK]))
+
+
+def test_a_long_text_is_read_to_its_end_and_where_its_slices_meet() -> None:
+    filler = "ordinary words. "
+    for length in range(65_500, 65_560, 7):
+        text = (filler * 5000)[:length]
+        assert "override" in kinds_in(f"{text} {ATTACK} {filler * 5000}"), length
+    assert "override" in kinds_in(f"{'x' * 300_000} {ATTACK}")
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -290,6 +305,19 @@ def test_no_text_makes_the_detector_fail(text: str) -> None:
 
 def test_references_to_no_character_are_no_error() -> None:
     assert "override" in kinds_in(f"&#{'9' * 5000}; {ATTACK}")
+
+
+CRAFTED = {
+    "a long word beside a letter of another alphabet": lambda length: "a" * length + " \u0430",
+    "marks in an order that has to be sorted": lambda length: "a" + "\u0323\u0301" * (length // 2),
+    "marks of other scripts": lambda length: "\u05d0" + "\u05b0\u0591\u05bc" * (length // 3),
+}
+
+
+@pytest.mark.parametrize("make", CRAFTED.values(), ids=CRAFTED)
+def test_crafted_words_cost_in_proportion_to_their_length(make: Callable[[int], str]) -> None:
+    """The functions of C that read them keep the GIL, so that one text would stop all calls."""
+    assert grows_in_proportion(lambda length: find(make(length)))
 
 
 # ---- spotlighting

@@ -124,6 +124,15 @@ def test_argument_is_found_in_any_case(arguments: Json) -> None:
     assert denied({"deny": [rule]}, "run_command", **dict.fromkeys(arguments, "ls")) is None
 
 
+@pytest.mark.parametrize("rule", [{"tool": "Send_*"}, {"pattern": "sEnd_.+"}], ids=["glob", "pattern"])
+@pytest.mark.parametrize("name", ["send_mail", "Send_Mail", "SEND_MAIL", "\u017fend_mail"])
+def test_rules_ignore_the_case_of_names_and_the_list_does_not(rule: Json, name: str) -> None:
+    """Some agents run a tool whose name the model has spelled in another case."""
+    assert denied({"deny": [rule]}, name) is not None
+    assert denied({"ask": [rule]}, name) is not None
+    assert (denied({"allow": ["send_mail"]}, name) is None) is (name == "send_mail")
+
+
 def test_a_tool_that_is_denied_for_some_arguments_is_offered_all_the_same() -> None:
     assert denied(NO_RM, "run_shell_command", command="ls") is None
     assert denied(NO_RM, "run_shell_command", command="rm -rf x") is not None
@@ -135,7 +144,10 @@ def test_a_tool_that_is_denied_for_some_arguments_is_offered_all_the_same() -> N
     ("condition", "value", "holds"),
     [
         ({"equals": 1}, 1, True),
+        ({"equals": 1}, 1.0, True),
         ({"equals": 1}, True, False),
+        ({"equals": 1}, "1", False),
+        ({"equals": {"a": 1}}, {"a": 1.0}, True),
         ({"equals": None}, None, True),
         ({"one_of": ["a", "b"]}, "b", True),
         ({"glob": "/etc/*"}, "/etc/passwd", True),
@@ -143,7 +155,14 @@ def test_a_tool_that_is_denied_for_some_arguments_is_offered_all_the_same() -> N
         ({"matches": "pass(wd|word)"}, "my password", True),
         ({"matches": "b"}, ["a", "b"], True),
         ({"above": 10}, 11, True),
-        ({"above": 10}, "11", False),
+        ({"one_of": [1, 2]}, 2.0, True),
+        ({"one_of": [1, 2]}, True, False),
+        ({"above": 10}, "11", True),
+        ({"above": 10}, " 1_1.0e0\n", True),
+        ({"above": 10}, "1e999", True),
+        ({"above": 10}, "eleven", False),
+        ({"above": 0}, True, False),
+        ({"below": 10}, "9", True),
         ({"above": 1, "below": 5}, 5, False),
     ],
 )

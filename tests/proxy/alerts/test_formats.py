@@ -18,7 +18,7 @@ from hookgate.proxy.alerts.states import Message
 from hookgate.proxy.webhooks import signed_headers, signing_key
 
 AT = 1_777_672_800_000
-EVIL = '<!channel> & *b* [x](https://evil.example) {{DATE(2026-01-01T00:00:00Z)}}\n\u202e"\x1b'
+EVIL = '<!channel> & *b* [x](https://evil.example) {{{DATE(2026-01-01T00:00:00Z)}}}\n\u202e"\x1b'
 FIRES = Message(
     "a1b2",
     "firing",

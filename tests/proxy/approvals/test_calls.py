@@ -53,6 +53,29 @@ async def send(gateway: Approving, headers: Json = SESSION, api: Api = APIS["gen
 
 
 @pytest.mark.parametrize("api", APIS.values(), ids=APIS)
+@pytest.mark.parametrize("hook", [ASKS, runs(lambda _: {"decision": "ask"})], ids=["policy", "matcher"])
+async def test_a_name_in_another_case_is_that_of_the_declared_tool(
+    api: Api, hook: Json, tmp_path: Path
+) -> None:
+    """Some agents run the tool that the model means, so nothing passes because of its spelling."""
+    answer = [each.replace(b"send_mail", b"Send_Mail") for each in api.answer("ann@corp.example")]
+    settings = tmp_path / "policy.json"
+    settings.write_text(json.dumps({"hooks": {"BeforeTool": [{"matcher": "send_mail", "hooks": [hook]}]}}))
+    async with (
+        peer(*answer) as upstream,
+        approving_gateway(tmp_path, hooks=settings, upstream=upstream.url) as gateway,  # type: ignore[arg-type]
+    ):
+        first = await send(gateway, api=api)
+        assert "was not called" in first.body.decode()
+        request = await gateway.people.wait()
+        assert request.tool == "send_mail"
+        gateway.people.decide(request, decision())
+        passed = await send(gateway, api=api)
+        assert "was not called" not in passed.body.decode()
+        assert "Send_Mail" in passed.body.decode()
+
+
+@pytest.mark.parametrize("api", APIS.values(), ids=APIS)
 async def test_a_ticket_passes_once_after_a_yes_and_not_after_a_no(api: Api, tmp_path: Path) -> None:
     async with (
         peer(*api.answer("ann@corp.example")) as upstream,

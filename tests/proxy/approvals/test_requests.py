@@ -9,9 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.gateway.approving import asked_call, decision, now
 
+from hookgate.proxy.approvals import requests
 from hookgate.proxy.approvals.requests import (
     MAX_ARGUMENTS,
     ApprovalRequest,
+    AskedCall,
     DecisionError,
     Scope,
     read_row,
@@ -108,6 +110,13 @@ def test_what_is_invisible_is_shown_as_codes_and_nothing_is_lost() -> None:
         assert escaped in shown
 
 
+def test_marks_that_would_cover_other_lines_are_shown_as_codes() -> None:
+    assert visible("x" + "\u0336" * 5) == "x" + r"\u0336" * 5
+    assert visible("x" + "\u0336\u20e5" * 200) == "x" + r"\u0336\u20e5" * 200
+    for word in ("Grüße", "vie\u0323\u0302t", "\u05d1\u05bc\u05b0\u0596", "\u0e01\u0e39\u0e49"):
+        assert visible(word) == word
+
+
 def test_names_are_one_line_and_are_cut() -> None:
     assert shown_name("a\nb\tc\u202e") == r"a\nb\tc\u202e"
     assert len(shown_name("x" * 5000)) == 200
@@ -121,9 +130,27 @@ def test_a_summary_contains_nothing_of_the_content() -> None:
     assert request_document(made, now())["arguments"] == {"to": "secret@example.com"}
 
 
-def test_arguments_that_nobody_would_read_are_not_asked_about() -> None:
+LARGE = {
+    "one text": asked_call(x="y" * MAX_ARGUMENTS),
+    "many values": asked_call(x=[0] * MAX_ARGUMENTS),
+    "a name": asked_call("send_" * MAX_ARGUMENTS),
+}
+
+
+@pytest.mark.parametrize("asked", LARGE.values(), ids=LARGE)
+def test_what_nobody_would_read_is_not_asked_about_nor_hashed(asked: AskedCall) -> None:
+    """Both would keep the GIL, in the only thread that asks people."""
     at = now()
-    assert ApprovalRequest.about(asked_call(x="y" * MAX_ARGUMENTS), "a" * 32, at, at + 1, 1) is None
+    assert ApprovalRequest.about(asked, "a" * 32, at, at + 1, 1) is None
+    assert not asked.digest
+    assert call({"x": "y" * (MAX_ARGUMENTS // 2)}).digest
+
+
+def test_only_the_part_of_a_name_that_is_shown_is_escaped(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+    monkeypatch.setattr(requests, "escape_controls", lambda text: sizes.append(len(text)) or text)
+    assert len(shown_name("\u2800" * 100_000)) == 200
+    assert max(sizes) < 2000
 
 
 @given(ARGUMENTS)

@@ -99,6 +99,19 @@ WHOLE: Json = {
 HIDDEN = {"functionResponse": {"id": "call-1", "name": "read", "response": {"output": "hidden"}}}
 
 
+@pytest.mark.parametrize(
+    ("declared", "seen"),
+    [(["read"], "read"), (["reads"], "Read"), (["read", "READ"], "read"), (["READ", "Read"], "Read")],
+)
+async def test_a_name_in_another_case_is_shown_as_it_is_declared(declared: list[str], seen: str) -> None:
+    shown: list[Json] = []
+    body = turn({"functionResponse": {"name": "Read", "response": {"output": TEXT}}}, name="Read")
+    body["tools"] = [{"functionDeclarations": [{"name": name} for name in declared]}]
+    sent = await upstream_body({"AfterTool": [listens(shown)]}, UNARY, body)
+    assert [each["tool_name"] for each in shown] == [seen]
+    assert parts_of(sent)[0]["functionResponse"]["name"] == "Read"
+
+
 async def test_nothing_of_a_denied_result_goes_upstream() -> None:
     body = turn(WHOLE, id="call-1")
     body["contents"][-1]["unknownField"] = TEXT

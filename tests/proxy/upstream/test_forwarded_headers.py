@@ -56,6 +56,7 @@ MISLEADING = [
     "Proxy-Authorization",
     "Range",
     "X-Goog-FieldMask",
+    "X-Goog-Request-Params",
     "X-Goog-Encode-Response-If-Executable",
 ]
 

@@ -56,6 +56,7 @@ if TYPE_CHECKING:  # what it exports, by the modules that define it
         ServerSentEvents as ServerSentEvents,
     )
     from hookgate.translator.tools import (
+        DeclaredNames as DeclaredNames,
         apply_tool_config as apply_tool_config,
         apply_tools as apply_tools,
         callable_names as callable_names,

@@ -85,13 +85,27 @@ _FUNCTIONS = "functionDeclarations"
 
 
 def declared_descriptions(body: JsonObject) -> dict[str, str]:
-    """Return the descriptions of declared functions by name, as far as they have one."""
+    """Return the descriptions of declared functions by name; an empty one for a function that has none."""
     return {
-        name: description
+        name: description if isinstance(description := each.get("description"), str) else ""
         for each in function_declarations(body)
         if (name := _function_name(each)) is not None
-        if isinstance(description := each.get("description"), str) and description
     }
+
+
+class DeclaredNames:
+    """The names of declared functions. Some agents find a function whose name is called in another case."""
+
+    def __init__(self, names: Collection[str] = ()) -> None:
+        self._names = frozenset(names)
+        self._in_any_case = {name.casefold(): name for name in sorted(names)}
+
+    def meant_by(self, name: str) -> str:
+        """Return the declared name that differs from `name` in case only; `name` if there is none.
+
+        Of several, it is the one in small letters.
+        """
+        return name if name in self._names else self._in_any_case.get(name.casefold(), name)
 
 
 def callable_names(body: JsonObject) -> frozenset[str]:

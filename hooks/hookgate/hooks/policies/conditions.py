@@ -10,6 +10,7 @@ from pydantic import AfterValidator, Field
 
 from hookgate.hooks.policies.options import Globs, Options, Pattern, compile_pattern, matches_name, pointer
 from hookgate.hooks.policies.shell import CommandLine, Word, read_lines
+from hookgate.translator.fields import same
 
 _NAME = re.compile(r"[\w.+-]{1,255}")
 """What may be the name of a program in code: file names have at most 255 bytes."""
@@ -138,7 +139,7 @@ class Condition(Options):
     """A condition on the value at a place in the arguments. All keys that are set must match."""
 
     equals: Any = None
-    """The value is equal to this one, and of the same type."""
+    """The value is this one. As everywhere, 1 is 1.0, but not true or "1"."""
 
     one_of: tuple[Any, ...] | None = Field(default=None, strict=False)
     """The value is one of these."""
@@ -150,10 +151,10 @@ class Condition(Options):
     """The value as text contains a match of this pattern. A value that is no text is read as JSON."""
 
     above: float | None = Field(default=None, strict=False)
-    """The value is a number greater than this one."""
+    """The value is a number greater than this one, or a text that tools may read as such a number."""
 
     below: float | None = Field(default=None, strict=False)
-    """The value is a number less than this one."""
+    """The value is a number less than this one, or a text that tools may read as such a number."""
 
     runs: Runs | None = None
     """The value is a shell command that runs this program."""
@@ -161,10 +162,10 @@ class Condition(Options):
     def check(self, value: Any) -> ConditionFinding:
         """Return whether all keys that are set match the value."""
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        number = value if isinstance(value, int | float) and not isinstance(value, bool) else None
+        number = _number_in(value)
         checks: dict[str, Callable[[], bool]] = {
-            "equals": lambda: value == self.equals and type(value) is type(self.equals),
-            "one_of": lambda: value in (self.one_of or ()),
+            "equals": lambda: same(value, self.equals),
+            "one_of": lambda: any(same(value, each) for each in self.one_of or ()),
             "glob": lambda: matches_name(self.glob or (), text),
             "matches": lambda: compile_pattern(self.matches or "").search(text) is not None,
             "above": lambda: number is not None and number > (self.above or 0),
@@ -173,6 +174,16 @@ class Condition(Options):
         if not all(checks[name]() for name in self.model_fields_set if name != "runs"):
             return ConditionFinding(False)
         return ConditionFinding(True) if self.runs is None else self.runs.check(value)
+
+
+def _number_in(value: Any) -> float | None:
+    """Return the number that a value is, or None. A model may write one as text, which tools convert."""
+    if isinstance(value, str):
+        try:
+            return float(value)
+        except ValueError:
+            return None
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
 PlaceOrAll = Annotated[str, AfterValidator(lambda value: value and pointer(value))]

@@ -108,6 +108,17 @@ def _as_tuple(value: Any) -> Any:
     return (value,) if isinstance(value, str) else tuple(value) if isinstance(value, list) else value
 
 
+def _small(value: Any) -> Any:
+    globs = _as_tuple(value)
+    if not isinstance(globs, tuple):
+        return value
+    return tuple(each.casefold() if isinstance(each, str) else each for each in globs)
+
+
+def _in_any_case(value: Any) -> Any:
+    return f"(?i){value}" if isinstance(value, str) else value
+
+
 def _checked_pattern(value: str) -> str:
     compile_pattern(value)
     return value
@@ -174,8 +185,15 @@ def pointer(value: str) -> str:
 Globs = Annotated[tuple[str, ...], BeforeValidator(_as_tuple)]
 """Names with the wildcards `*`, `?` and `[…]`. A single string is read as a list of one."""
 
+Names = Annotated[Globs, BeforeValidator(_small)]
+"""Globs without regard to case: some agents run a tool although a model has spelled its name in another case.
+"""
+
 Pattern = Annotated[str, AfterValidator(_checked_pattern)]
 """A regular expression in RE2's syntax."""
+
+AnyCasePattern = Annotated[str, BeforeValidator(_in_any_case), AfterValidator(_checked_pattern)]
+"""A regular expression in RE2's syntax that matches without regard to case."""
 
 Pointer = Annotated[str, AfterValidator(pointer)]
 """A JSON Pointer (RFC 6901) other than the empty one."""
@@ -184,3 +202,18 @@ Pointer = Annotated[str, AfterValidator(pointer)]
 def matches_name(globs: Globs, name: str) -> bool:
     """Return whether one of the globs matches the name."""
     return any(fnmatchcase(name, glob) for glob in globs)
+
+
+_LONGEST_CACHED = 64
+"""The characters of a name whose match is remembered: clients may send thousands of names of megabytes."""
+
+
+def is_named(names: Names, name: str) -> bool:
+    """Return whether one of the globs matches the name of a tool or of a field, in any case."""
+    matches = _matches if len(name) <= _LONGEST_CACHED else _matches.__wrapped__
+    return matches(names, name)
+
+
+@lru_cache(10_000)
+def _matches(names: Names, name: str) -> bool:
+    return matches_name(names, name.casefold())

@@ -20,10 +20,12 @@ from pydantic import Field, model_validator
 from hookgate.hooks.policies.conditions import Condition, PlaceOrAll, check_all
 from hookgate.hooks.policies.hosts import hosts_in_fields, hosts_in_settings, hosts_in_texts, is_allowed
 from hookgate.hooks.policies.options import (
+    AnyCasePattern,
     Globs,
+    Names,
     Options,
-    Pattern,
     compile_pattern,
+    is_named,
     matches_name,
     read_options,
 )
@@ -44,11 +46,11 @@ _UNREADABLE = " (The command cannot be read in full: {why}.)"
 class ToolRule(Options):
     """A rule that selects tool calls. All keys that are set must match."""
 
-    tool: Globs = ("*",)
-    """Names of tools, and kinds of tools that the API runs, with wildcards."""
+    tool: Names = ("*",)
+    """Names of tools, and kinds of tools that the API runs, with wildcards. Case is ignored."""
 
-    pattern: Pattern | None = None
-    """A pattern for the whole name."""
+    pattern: AnyCasePattern | None = None
+    """A pattern for the whole name. Case is ignored."""
 
     when: Mapping[PlaceOrAll, Condition] = Field(default={}, strict=False)
     """Conditions on the arguments, by JSON Pointer, such as `/files/0/path`, compared without regard to case;
@@ -60,7 +62,7 @@ class ToolRule(Options):
     def is_about(self, name: str) -> bool:
         """Return whether the rule applies to tools of this name."""
         by_pattern = self.pattern is None or compile_pattern(self.pattern).fullmatch(name) is not None
-        return by_pattern and matches_name(self.tool, name)
+        return by_pattern and is_named(self.tool, name)
 
 
 class ToolsOptions(Options):

@@ -5,6 +5,7 @@ format knows no markup, or are escaped.
 """
 
 import json
+import re
 import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from hookgate.proxy.webhooks import signed_headers
 
 _STYLES = {"info": "accent", "warning": "warning", "error": "attention", "critical": "attention"}
 _LONGEST_SUMMARY = 1024
+_BEFORE_BRACE = re.compile(r"\{(?=\{)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +91,7 @@ def teams_body(notice: Notice) -> bytes:
 
 def _run(text: str, **style: Any) -> dict[str, Any]:
     # Cards replace {{DATE(…)}} in every text.
-    shown = text.replace("{{", "{ {")
+    shown = _BEFORE_BRACE.sub("{ ", text)
     return {"type": "RichTextBlock", "inlines": [{"type": "TextRun", "text": shown, **style}]}
 
 

@@ -12,13 +12,18 @@ from functools import cached_property
 from hashlib import sha256
 from typing import Any, Literal, get_args
 
+from hookgate.hooks.policies.options import compile_pattern
 from hookgate.hooks.timestamps import utc_text
 from hookgate.proxy.observe.logs import escape_controls
-from hookgate.translator.fields import JsonObject
+from hookgate.translator.fields import JsonObject, is_larger
 from hookgate.translator.strictjson import json_identity
 
 MAX_ARGUMENTS = 256 * 1024
-"""The largest arguments about which people are asked, in characters of JSON: they have to read them."""
+"""The largest arguments about which people are asked, in characters of JSON: they have to read them.
+
+Larger ones are neither hashed nor serialized: a client may send many megabytes, and calls of all keys wait
+for the thread that asks.
+"""
 
 SHORT_ID = 8
 """The digits of an ID that people are shown. More than these lead to a request, too, and at least 4."""
@@ -57,11 +62,19 @@ class AskedCall:
     """Their reasons."""
 
     @cached_property
+    def is_too_large(self) -> bool:
+        """Whether people cannot be asked about it."""
+        return is_larger([self.tool, self.arguments], MAX_ARGUMENTS)
+
+    @cached_property
     def digest(self) -> bytes:
         """The SHA-256 of the tool and its arguments: the same if and only if the tool would get the same.
 
-        As everywhere, 1 and 1.0 are one number, and the order of keys has no meaning.
+        As everywhere, 1 and 1.0 are one number, and the order of keys has no meaning. Empty for a call that
+        is too large, about which there is no request.
         """
+        if self.is_too_large:
+            return b""
         return sha256(json_identity([self.tool, self.arguments])).digest()
 
 
@@ -131,8 +144,8 @@ class ApprovalRequest:
         cls, asked: AskedCall, id_: str, now: int, expires: int, persons: int
     ) -> "ApprovalRequest | None":
         """Return a new request, or None if the arguments are too large to be read by people."""
-        arguments = json.dumps(asked.arguments)
-        if len(arguments) > MAX_ARGUMENTS:
+        arguments = "" if asked.is_too_large else json.dumps(asked.arguments)
+        if not 0 < len(arguments) <= MAX_ARGUMENTS:
             return None
         return cls(
             id_,
@@ -247,10 +260,13 @@ _BLANK = re.compile(
 )
 """Characters that are invisible although they count as printable."""
 
+_STACKED = r"[\p{Mn}\p{Me}]{5,}"
+"""Marks that would cover the lines above or below. No letter of any script has so many."""
+
 
 def shown_name(text: str) -> str:
     """Return a name on one line as people are shown it, cut if it is long."""
-    shown = one_line(text)
+    shown = one_line(text[: _LONGEST_NAME + 1])
     return shown if len(shown) <= _LONGEST_NAME else f"{shown[: _LONGEST_NAME - 1]}…"
 
 
@@ -260,9 +276,15 @@ def one_line(text: str) -> str:
 
 
 def visible(text: str) -> str:
-    """Return a text in which all that is invisible or changes the direction of text is escaped as in JSON."""
-    shown = _BLANK.sub(lambda found: json.dumps(found[0])[1:-1], text)
+    """Return a text in which all that is invisible, or changes other text, is escaped as in JSON."""
+    shown = _BLANK.sub(_escaped, text)
+    if not shown.isascii():
+        shown = compile_pattern(_STACKED).sub(_escaped, shown)
     return escape_controls(shown)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return json.dumps(found[0])[1:-1]
 
 
 def shown_arguments(request: ApprovalRequest) -> str:

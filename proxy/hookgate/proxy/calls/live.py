@@ -8,7 +8,7 @@ says is sent on at once, and judged together with what it has said before.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal, TypeVar
 
@@ -48,7 +48,14 @@ from hookgate.proxy.server.bodies import TOO_MANY, work_of
 from hookgate.proxy.server.websocket_frames import MAX_MESSAGE
 from hookgate.proxy.sessions.memory import tool_results
 from hookgate.proxy.upstream.key_mask import KeyMask
-from hookgate.translator import BodyError, EditError, declared_descriptions, show_request
+from hookgate.translator import (
+    BodyError,
+    DeclaredNames,
+    EditError,
+    declared_descriptions,
+    declared_names,
+    show_request,
+)
 from hookgate.translator.checks import check_items
 from hookgate.translator.fields import (
     JsonObject,
@@ -293,6 +300,9 @@ class LiveSession:
         if self._tool_judge.listens_to(BeforeTool.name):
             descriptions = await steps.run(declared_descriptions, request)
             self._rules.append(ToolCallEvents(self._tool_judge, descriptions))
+        if self._result_events is not None:
+            names = DeclaredNames(await steps.run(declared_names, request))
+            self._result_events = replace(self._result_events, names=names)
         self._model = model
         self._record.note_model(model)
         self._config = read_object(request, "generationConfig")

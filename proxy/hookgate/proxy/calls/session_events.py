@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from hookgate.hooks import (
@@ -31,7 +31,7 @@ from hookgate.proxy.sessions.memory import (
     user_turns,
 )
 from hookgate.proxy.sessions.sessions import OpenSession, ReportedKind, SessionState
-from hookgate.translator import declared_names
+from hookgate.translator import DeclaredNames, declared_names
 from hookgate.translator.conversation.parts import show_parts
 from hookgate.translator.fields import (
     JsonObject,
@@ -229,13 +229,14 @@ class ConversationEvents:
         They are returned because the memory is bounded: it may forget some of them before they are applied.
         """
         judge = self._judge_of("tools")
-        events = ToolResultEvents(judge, adds_context="tools" not in self.reported)
         judges = judge.listens_to(AfterTool.name)
         judged_by = judge.fingerprint(AfterTool("", {}, {})) if judges and results else ""
         effects: dict[int, HookEffect] = {}
         judged: dict[str, HookEffect] = {}
         call_state = self.judge.session.call_state
         call_state.tool_names = declared_names(body) if judged_by else ()
+        names = DeclaredNames(call_state.tool_names)
+        events = ToolResultEvents(judge, adds_context="tools" not in self.reported, names=names)
         try:
             for result in results:
                 await call_state.steps.pause()
@@ -299,6 +300,8 @@ class ToolResultEvents:
     judge: Judge
     adds_context: bool
     """Whether the context that hooks add is added here; otherwise, the shim adds it."""
+    names: DeclaredNames = field(default_factory=DeclaredNames)
+    """The names of the tools that the request declares."""
 
     async def judge_result(self, tool_call: JsonObject, part: JsonObject) -> HookEffect | Ended:
         """Return the effect of hooks on a part with a functionResponse; `tool_call` is its call, or empty.
@@ -311,7 +314,7 @@ class ToolResultEvents:
         name = result.get("name") or tool_call.get("name") or ""
         steps = self.judge.session.call_state.steps
         shown = await steps.run(_shown_response, part, key)
-        event = AfterTool(str(name), read_object(tool_call, "args"), shown)
+        event = AfterTool(self.names.meant_by(str(name)), read_object(tool_call, "args"), shown)
         outcome = await self.judge.fire(event)
         verdict = outcome.verdict
         if verdict.stop and (ended := self.judge.ended_by(verdict, AfterTool.name)):

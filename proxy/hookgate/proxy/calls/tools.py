@@ -13,7 +13,7 @@ from hookgate.proxy.calls.answer_reading import MAX_ANSWER
 from hookgate.proxy.calls.endings import AskAgain, Ended
 from hookgate.proxy.calls.judge import NO_REASON, Judge
 from hookgate.proxy.observe.record import BlockedOutput, CallRecord
-from hookgate.translator import ToolCallFilter
+from hookgate.translator import DeclaredNames, ToolCallFilter
 from hookgate.translator.fields import JsonObject, parts_of, read, read_list, read_object, same
 from hookgate.translator.streaming.events import failed_call_response, only_text
 from hookgate.translator.strictjson import dumps
@@ -206,38 +206,40 @@ class AllowedTools:
         return BlockedCall(shown, _NOT_ALLOWED, self._asks_again)
 
 
-@dataclass(frozen=True, slots=True)
 class ToolCallEvents:
     """Fires BeforeTool for each tool call in an answer."""
 
-    judge: Judge
-    descriptions: Mapping[str, str]
-    """The descriptions of the tools that the request declares, by name."""
-    may_wait: bool = False
-    """Whether a call may wait for people to decide about it."""
+    def __init__(self, judge: Judge, descriptions: Mapping[str, str], *, may_wait: bool = False) -> None:
+        """`descriptions` are those of the tools that the request declares, by name.
+
+        `may_wait`: a call may wait for people to decide about it.
+        """
+        self._judge, self._descriptions, self._may_wait = judge, descriptions, may_wait
+        self._names = DeclaredNames(descriptions)
 
     async def judge_call(self, tool_call: JsonObject) -> Decision | LeftToPeople | Ended:
         """Return the arguments after hooks, or why the call is blocked, or what ends the answer."""
         name, arguments = str(tool_call.get("name") or ""), read_object(tool_call, "args")
-        event = BeforeTool(name, arguments, self.descriptions.get(name))
-        plan = self.judge.plan(event)
+        tool = self._names.meant_by(name)
+        event = BeforeTool(tool, arguments, self._descriptions.get(tool) or None)
+        plan = self._judge.plan(event)
         if name and not plan.groups:
             return arguments
         if not name or read(tool_call, "willContinue") or read(tool_call, "partialArgs") is not None:
             reason = _IN_PIECES if name else _NO_NAME
-            self.judge.record.note_blocked(BlockedOutput(BeforeTool.name, (), reason, name), arguments)
+            self._judge.record.note_blocked(BlockedOutput(BeforeTool.name, (), reason, name), arguments)
             return _blocked(name, reason, asks_again=False)
-        outcome = await self.judge.fire(event, plan=plan)
+        outcome = await self._judge.fire(event, plan=plan)
         verdict = outcome.verdict
-        if verdict.stop and (ended := self.judge.ended_by(verdict, BeforeTool.name)):
+        if verdict.stop and (ended := self._judge.ended_by(verdict, BeforeTool.name)):
             return ended
-        if self.judge.leaves_to_people(verdict):
+        if self._judge.leaves_to_people(verdict):
             return LeftToPeople(outcome, self)
         return _decision(outcome.event, verdict)
 
     async def ask_people(self, outcomes: Sequence[Outcome[BeforeTool]], *, together: bool) -> list[Decision]:
         """Return what people decide on calls; if `together`, all pass or none does."""
-        verdicts = await self.judge.ask_people(outcomes, may_wait=self.may_wait, together=together)
+        verdicts = await self._judge.ask_people(outcomes, may_wait=self._may_wait, together=together)
         return [_decision(each.event, verdict) for each, verdict in zip(outcomes, verdicts, strict=True)]
 
 

@@ -82,12 +82,14 @@ _WITH_JUDGED_BODY = frozenset(
 _TYPES = frozenset({"content-type", "x-goog-upload-header-content-type"})
 _PREFIXES_TO_UPSTREAM = (*_BOTH_WAYS, "x-android-", "x-ios-")
 """With `referer`, these prove that a restricted API key is used by its app or website."""
-# They change the form of the answer, like the query parameters that are refused, or hold the URL of an
-# upload: uploads must go through the gateway, so `rewrite_upload_urls` replaces them.
+# They change the form of the answer, like the query parameters that are refused, name a model or a project
+# besides those of the path, or hold the URL of an upload: uploads must go through the gateway, so
+# `rewrite_upload_urls` replaces them.
 _NEVER_FORWARDED = frozenset(
     {
         "x-goog-encode-response-if-executable",
         "x-goog-fieldmask",
+        "x-goog-request-params",
         "x-goog-upload-control-url",
         "x-goog-upload-url",
     }

@@ -8,10 +8,10 @@ import importlib
 import inspect
 import pkgutil
 import re
-import time
 from collections.abc import Callable, Iterator
 
 import pytest
+from support.costs import grows_in_proportion
 
 from hookgate.hooks.policies import shell
 from hookgate.hooks.policies.conditions import Runs
@@ -27,33 +27,12 @@ MORE_UNITS = [
     "$(a|", "../",
 ]  # fmt: skip
 
-SHORT, LONG = 2_000, 16_000
-
 RUNS = Runs(program=("zap",), flags="rf", words=("--force",))
 
 
 def crafted(unit: str, length: int) -> str:
     """Units that nothing ends, so a pattern that can match them in several ways has to try all."""
     return unit * (length // len(unit)) + "X\x7f"
-
-
-def grows_in_proportion(cost: Callable[[int], object]) -> bool:
-    """Whether 8 times the length costs about 8 times the processor time. A quadratic search takes 64 times.
-
-    The best of several runs counts, as other programs disturb a measurement, and never make it shorter.
-    """
-    short = long = float("inf")
-    for _ in range(5):
-        short, long = min(short, seconds(cost, SHORT)), min(long, seconds(cost, LONG))
-        if long < 24 * max(short, 0.000_1):
-            return True
-    return False
-
-
-def seconds(cost: Callable[[int], object], length: int) -> float:
-    before = time.thread_time()
-    cost(length)
-    return time.thread_time() - before
 
 
 # ---- arguments of programs

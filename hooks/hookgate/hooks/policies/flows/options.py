@@ -1,24 +1,16 @@
 """The options of the policy `flows`."""
 
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from hookgate.hooks.policies.conditions import ConditionFinding, Conditions, PlaceOrAll, check_all
-from hookgate.hooks.policies.flows.words import urls_in
+from hookgate.hooks.policies.flows.words import addresses_in
 from hookgate.hooks.policies.hosts import host_of, is_allowed
-from hookgate.hooks.policies.options import Globs, Options, matches_name
+from hookgate.hooks.policies.options import Globs, Names, Options, is_named
 from hookgate.translator.fields import strings_in
-
-
-def _small(value: Any) -> Any:
-    names = (value,) if isinstance(value, str) else value
-    if not isinstance(names, list | tuple):
-        return value
-    return tuple(each.casefold() if isinstance(each, str) else each for each in names)
 
 
 def _label(value: str) -> str:
@@ -27,16 +19,8 @@ def _label(value: str) -> str:
     return value
 
 
-Names = Annotated[Globs, BeforeValidator(_small)]
-"""Globs without regard to case, because some agents do not distinguish it."""
-
 Label = Annotated[str, AfterValidator(_label)]
 """The name of a label or of a group of sinks."""
-
-
-@lru_cache(10_000)
-def _is_named(names: Names, tool: str) -> bool:
-    return matches_name(names, tool.casefold())
 
 
 class ToolUse(Options):
@@ -49,14 +33,14 @@ class ToolUse(Options):
     """Conditions on the arguments, by JSON Pointer, as in the policy `tools`."""
 
     except_hosts: Globs = ()
-    """Calls whose URLs all have one of these hosts, with wildcards, are not meant; those without are."""
+    """Calls whose addresses are all URLs of these hosts, with wildcards, are not meant; those without are."""
 
     def check(self, name: str, arguments: Any) -> ConditionFinding:
         """Return whether a call is meant."""
-        if not _is_named(self.tool, name):
+        if not is_named(self.tool, name):
             return ConditionFinding(False)
         if self.except_hosts:
-            hosts = [host_of(url) for text in strings_in(arguments) for url in urls_in(text)]
+            hosts = [host_of(address) for text in strings_in(arguments) for address in addresses_in(text)]
             if hosts and all(is_allowed(host, self.except_hosts) for host in hosts):
                 return ConditionFinding(False)
         return check_all(self.when, arguments)

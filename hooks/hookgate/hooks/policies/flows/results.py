@@ -5,14 +5,11 @@ in a result that is JSON or YAML as a whole is a value a field's.
 """
 
 from collections.abc import Iterator
-from functools import lru_cache
 from typing import Any
 
 from hookgate.hooks.policies.flows.block_yaml import NotYaml, read_block_yaml
-from hookgate.hooks.policies.flows.options import Names
-from hookgate.hooks.policies.options import matches_name
-from hookgate.translator.fields import BodyError
-from hookgate.translator.strictjson import loads
+from hookgate.hooks.policies.options import Names, is_named
+from hookgate.hooks.policies.tool_results import json_in, looks_like_json
 
 _WRAPPERS = ("output", "result", "content", "text")
 
@@ -22,12 +19,9 @@ def structure_of(response: Any) -> Any:
     text = _only_text(response)
     if text is None:
         return response
-    stripped = text.strip()
-    if stripped.startswith(("{", "[")):
-        try:
-            return loads(stripped.encode(errors="surrogatepass"))
-        except BodyError:
-            return text
+    if looks_like_json(text):
+        structure = json_in(text)
+        return text if structure is None else structure
     try:
         return read_block_yaml(text)
     except NotYaml:
@@ -65,13 +59,6 @@ def texts_in(value: Any) -> Iterator[str]:
 
 
 _ITEMS = "items"
-_MAX_NAMES = 10_000
-"""Names of fields of which it is remembered whether they match."""
-
-
-@lru_cache(_MAX_NAMES)
-def _is_listed(fields: Names, name: str) -> bool:
-    return matches_name(fields, name.casefold())
 
 
 def field_values(structure: Any, fields: Names) -> Iterator[str]:
@@ -79,7 +66,7 @@ def field_values(structure: Any, fields: Names) -> Iterator[str]:
 
     The items of a result that is a list are in a field `items`.
     """
-    is_list = isinstance(structure, list) and matches_name(fields, _ITEMS)
+    is_list = isinstance(structure, list) and is_named(fields, _ITEMS)
     yield from _values(structure, fields, listed=False)
     yield from (str(item) for item in structure if is_list and isinstance(item, str | int))
 
@@ -89,7 +76,7 @@ def _values(value: Any, fields: Names, *, listed: bool) -> Iterator[str]:
         for key, member in value.items():
             if listed:
                 yield key
-            yield from _values(member, fields, listed=listed or _is_listed(fields, key))
+            yield from _values(member, fields, listed=listed or is_named(fields, key))
     elif isinstance(value, list):
         for member in value:
             yield from _values(member, fields, listed=listed)

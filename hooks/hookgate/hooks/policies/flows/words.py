@@ -21,9 +21,11 @@ _URL = rf"(?:[a-z][a-z0-9+.-]{{1,20}}:[/\\]{{2}}|www\.){_REST}|(?:[\pL\pN_-]+\.)
 _SPACED_ACCOUNT = r"\b[a-z]{2}[0-9]{2}(?: [0-9a-z]{4}){2,7}(?: [0-9a-z]{1,4})?\b"
 _AFTER_URL = ".,;:!?)]}*_|'\""
 
-_MAY_BE_ADDRESS = re.compile(r"[@/\\]|[0-9a-z]\.[a-z]|[a-z]{2}[0-9]{2}")
+_MAY_BE_ADDRESS = re.compile(r"[@/\\]|[0-9a-z]\.[a-z]|[a-z]{2}[0-9]{2}|(?:[0-9]{1,3}\.){3}[0-9]")
 _MAY_BE_PLAIN = r"[a-z0-9-]+(?:\.[a-z0-9-]+)+|[a-z]{2}[0-9]{2}[0-9a-z]{8,}"
 _HOST = re.compile(r"(?:[a-z0-9-]+\.)+(?:com|net|org|io|ai|app|dev|co|info|biz|xyz|me|ru|cn|de|fr|uk|eu)")
+_IPV4 = re.compile(r"(?!127\.)(?:[0-9]{1,3}\.){3}[0-9]{1,3}")
+"""An address in the network, rather than the machine's own."""
 _ACCOUNT = re.compile(r"[a-z]{2}[0-9]{2}[0-9a-z]{8,30}")
 _LONGEST_PLAIN = 256
 """The longest host or account number. Longer words are neither."""
@@ -32,11 +34,6 @@ _LONGEST_PLAIN = 256
 def words_of(text: str) -> list[str]:
     """Return the words of a text, which are separated by white space."""
     return [word for each in same_spelling(text).split() if (word := each.strip(AROUND))]
-
-
-def urls_in(text: str) -> list[str]:
-    """Return the URLs in a text, also those without a scheme that have a path or begin with `www.`."""
-    return [found.rstrip(_AFTER_URL) for found in _found(_URL, same_spelling(text))]
 
 
 def addresses_in(text: str) -> list[str]:
@@ -76,7 +73,9 @@ def _is_plain_address(word: str) -> bool:
     """Return whether a word is a host or an account number."""
     if not 4 <= len(word) <= _LONGEST_PLAIN:
         return False
-    return _HOST.fullmatch(word) is not None or (_ACCOUNT.fullmatch(word) is not None and _has_digits(word))
+    if _HOST.fullmatch(word) or _IPV4.fullmatch(word):
+        return True
+    return _ACCOUNT.fullmatch(word) is not None and _has_digits(word)
 
 
 def is_url(word: str) -> bool:

@@ -9,11 +9,10 @@ from hookgate.hooks.policies.injections.spotlight import Spotlight
 from hookgate.hooks.policies.options import read_options
 from hookgate.hooks.policies.secret_key import key_in
 from hookgate.hooks.policies.system_text import with_instruction
-from hookgate.hooks.policies.tool_results import without_display
+from hookgate.hooks.policies.tool_results import json_in, without_display
 from hookgate.hooks.policy_environment import Policy, PolicyEnvironment
 from hookgate.hooks.session import SessionContext
-from hookgate.translator.fields import BodyError, read
-from hookgate.translator.strictjson import loads
+from hookgate.translator.fields import read
 
 _LONGEST_NAME = 64
 
@@ -88,7 +87,7 @@ def _texts(response: Any) -> Iterator[str]:
 
 def _values(value: Any, names: list[str]) -> Iterator[str]:
     if isinstance(value, str):
-        structure = _structure_of(value)
+        structure = json_in(value)
         yield from [value] if structure is None else _values(structure, names)
     elif isinstance(value, dict):
         names.extend(value)
@@ -97,13 +96,3 @@ def _values(value: Any, names: list[str]) -> Iterator[str]:
     elif isinstance(value, list):
         for member in value:
             yield from _values(member, names)
-
-
-def _structure_of(text: str) -> Any:
-    """Return the fields of a text that is a JSON object or list, or None."""
-    if not text.lstrip().startswith(("{", "[")):
-        return None
-    try:
-        return loads(text.strip().encode(errors="replace"))
-    except BodyError:
-        return None

@@ -7,14 +7,13 @@ import binascii
 import codecs
 import html
 import re
-import unicodedata
 from base64 import b64decode, urlsafe_b64decode
 from collections.abc import Iterator
 from itertools import pairwise
 from urllib.parse import unquote
 
 from hookgate.hooks.policies.options import compile_pattern
-from hookgate.hooks.policies.spelling import same_spelling
+from hookgate.hooks.policies.spelling import normalized, same_spelling
 
 _DEEPEST = 3
 """How often what is decoded is decoded again."""
@@ -27,7 +26,10 @@ _LONG_REFERENCE = re.compile(r"&#[xX]?[0-9a-fA-F]{9,};?")
 _PERCENT = r"%[2-7][0-9a-fA-F]"
 _ACCENTS = re.compile("[\u0300-\u036f]")
 _OTHER_LETTERS = re.compile("[\u0370-\u052fıɡɑ]")
-_WORD_WITH_OTHERS = re.compile(r"\w*[\u0370-\u052fıɡɑ]\w*")
+_WORD = re.compile(r"\w+")
+_SLICE = 64 * 1024
+"""The characters that are read at once: what C does with them keeps the GIL."""
+_BLANK = re.compile(r"\s")
 _LATIN = re.compile("[a-z]")
 _LOOKALIKES = str.maketrans(
     "аеорсухіјѕһԁԛԝвкмнтгпьзαβεηικμνορτυχωγıɡɑ", "aeopcyxijshdqwbkmhtrnb3abenikmvoptuxwyiga"
@@ -55,6 +57,20 @@ def plain(text: str) -> str:
     Escapes of HTML, JSON and URLs are read. Case, accents, emphasis, compatibility forms, and what is
     invisible do not count. In words that mix alphabets, letters that look like Latin ones are these.
     """
+    return "".join(map(_plain_slice, _slices(text)))
+
+
+def _slices(text: str) -> Iterator[str]:
+    """Yield a text in slices that end before a blank, where a line may end as well."""
+    start = 0
+    while start < len(text):
+        blank = _BLANK.search(text, start + _SLICE, start + 2 * _SLICE)
+        end = blank.start() if blank else start + 2 * _SLICE
+        yield text[start:end]
+        start = end
+
+
+def _plain_slice(text: str) -> str:
     for _ in range(_DEEPEST):
         if (unescaped := _unescaped(text)) == text:
             break
@@ -63,7 +79,7 @@ def plain(text: str) -> str:
     if not text.isascii():
         text = _without_accents(text)
         if _OTHER_LETTERS.search(text):
-            text = _WORD_WITH_OTHERS.sub(_latin, text)
+            text = _WORD.sub(_latin, text)
     for mark, instead in (*_EMPHASIS, *_QUOTES):
         text = text.replace(mark, instead)
     return "\n" + "\n".join(plain_line for line in text.splitlines() if (plain_line := _plain_line(line)))
@@ -90,12 +106,13 @@ def _character(match: re.Match[str]) -> str:
 
 
 def _without_accents(text: str) -> str:
-    parts = unicodedata.normalize("NFD", text)
-    return text if parts == text else unicodedata.normalize("NFC", _ACCENTS.sub("", parts))
+    parts = normalized("NFD", text)
+    return text if parts == text else normalized("NFC", _ACCENTS.sub("", parts))
 
 
 def _latin(word: re.Match[str]) -> str:
-    return word[0].translate(_LOOKALIKES) if _LATIN.search(word[0]) else word[0]
+    is_mixed = _OTHER_LETTERS.search(word[0]) and _LATIN.search(word[0])
+    return word[0].translate(_LOOKALIKES) if is_mixed else word[0]
 
 
 def _plain_line(line: str) -> str:
@@ -158,7 +175,7 @@ _CARRIERS = (
     r"[\x{200B}-\x{200D}\x{2060}-\x{2064}\x{FEFF}]{8,}"
 )
 _FLAG = "\U0001f3f4".encode()
-_OVERRIDES = re.compile("[\u202d\u202e]")
+_OVERRIDDEN = r"[\x{202D}\x{202E}]([^\x{202C}-\x{202E}]*)"
 
 
 def invisible_texts(text: str) -> Iterator[str]:
@@ -174,8 +191,8 @@ def invisible_texts(text: str) -> Iterator[str]:
             yield _from_two_kinds(run)
         elif data[match.start() - len(_FLAG) : match.start()] != _FLAG:  # the flag of a region is spelled so
             yield "".join(chr(ord(each) - 0xE0000) for each in run)
-    for part in _OVERRIDES.split(text)[1:]:
-        yield part.split("\u202c", 1)[0][::-1]
+    for match in compile_pattern(_OVERRIDDEN).finditer(data):
+        yield match[1].decode()[::-1]
 
 
 def _from_selectors(run: str) -> str:
