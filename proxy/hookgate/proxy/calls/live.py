@@ -27,6 +27,7 @@ from hookgate.proxy.calls.tools import (
     BLOCKED,
     AllowedTools,
     BlockedCall,
+    DeclaredTools,
     ToolCallEvents,
     ToolCallRule,
     apply_rules,
@@ -61,6 +62,7 @@ from hookgate.translator.fields import (
     same_items,
     write,
 )
+from hookgate.translator.hosted_calls import names_to_call
 from hookgate.translator.live import (
     ClientMessage,
     ClientText,
@@ -290,6 +292,8 @@ class LiveSession:
         if allowed is not None:
             self._rules.append(AllowedTools(allowed, self._record, asks_again=False))
         steps = self._call.steps
+        if (names := names_to_call(request)) and self._tool_judge.enforces(BeforeTool.name):
+            self._rules.append(DeclaredTools(names, self._record))
         if self._tool_judge.listens_to(BeforeTool.name):
             descriptions = await steps.run(declared_descriptions, request)
             self._rules.append(ToolCallEvents(self._tool_judge, descriptions))

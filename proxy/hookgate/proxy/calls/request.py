@@ -18,6 +18,7 @@ from hookgate.proxy.sessions.memory import Result, prompt_of
 from hookgate.proxy.sessions.sessions import OpenSession, ReportedKind
 from hookgate.translator import callable_names, declared_descriptions, show_request
 from hookgate.translator.fields import JsonObject, read_list, read_object
+from hookgate.translator.hosted_calls import names_to_call
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,8 @@ class JudgedRequest:
     """The text of the user's turn to answer; empty if no hook needs it."""
     descriptions: Mapping[str, str] = field(default_factory=dict)
     """The descriptions of the request's tools, by name; empty if no hook needs them."""
+    names_to_call: frozenset[str] = frozenset()
+    """The names of all functions that the answer may call; empty if it may call any."""
 
 
 async def judge_request(  # noqa: PLR0913, PLR0917  # the request and its session
@@ -92,6 +95,7 @@ async def judge_request(  # noqa: PLR0913, PLR0917  # the request and its sessio
         reported=reported,
         prompt=prompt_of(contents) if judge.listens_to(AfterAgent.name) else "",
         descriptions=declared_descriptions(body) if judge.listens_to(BeforeTool.name) else {},
+        names_to_call=names_to_call(body) if judge.listens_to(BeforeTool.name) else frozenset(),
     )
     return request, body, event.beside
 

@@ -26,6 +26,7 @@ _IN_PIECES = "its arguments are sent in pieces, which cannot be put together for
 _NO_NAME = "it has no name"
 
 _NOT_ALLOWED = "this tool is not allowed here"
+_NOT_DECLARED = "the request declares no tool of this name; call one that it declares"
 _NOT_RUN = (
     "not run, because another tool call of this turn was blocked; you may make this call again on its own"
 )
@@ -204,6 +205,25 @@ class AllowedTools:
         self._record.note_blocked(blocked, read_object(tool_call, "args"))
         shown = f"The tool {name!r} is not allowed here and was not called."
         return BlockedCall(shown, _NOT_ALLOWED, self._asks_again)
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredTools:
+    """Blocks calls of tools that the request does not declare, so that no hook is meant for them.
+
+    Some clients run another tool then, whose name differs in case or is spelled nearly the same, or which had
+    this name before.
+    """
+
+    names: frozenset[str]
+    record: CallRecord
+
+    async def judge_call(self, tool_call: JsonObject) -> Decision:
+        name, arguments = str(tool_call.get("name") or ""), read_object(tool_call, "args")
+        if name in self.names:
+            return arguments
+        self.record.note_blocked(BlockedOutput(BeforeTool.name, (), _NOT_DECLARED, name), arguments)
+        return BlockedCall(_SHOWN.format(name=name, reason=_NOT_DECLARED), _NOT_DECLARED, asks_again=True)
 
 
 @dataclass(frozen=True, slots=True)
