@@ -300,6 +300,21 @@ async def test_a_call_of_a_tool_that_is_not_declared_is_blocked(target: str, nam
     assert "declares no tool of this name" in reported["functionResponse"]["response"]["error"]
 
 
+async def test_a_call_with_the_id_of_another_call_of_the_answer_is_blocked() -> None:
+    """The result of one would pass for that of the other, which may be trusted."""
+    parts = [{"functionCall": {"name": name, "args": {}, "id": "1"}} for name in ("read_file", "list_files")]
+    tools = [{"functionDeclarations": [{"name": "read_file"}, {"name": "list_files"}]}]
+    rules = [{"times": 1, "answer": {"parts": parts}}, {"answer": {"text": "One by one."}}]
+    async with running_gateway(NO_WRITING, {"rules": rules}) as gateway:
+        answer = await post(gateway.url, UNARY, {**ASK, "tools": tools})
+        _, again = gateway.generated
+    assert parts_of(answer, UNARY) == [{"text": "One by one."}]
+    [first, second] = [
+        part["functionResponse"]["response"]["error"] for part in again.body["contents"][-1]["parts"]
+    ]
+    assert ("same ID" in first, "same ID" in second) == (False, True)
+
+
 @pytest.mark.parametrize(
     ("hooks", "changes"),
     [

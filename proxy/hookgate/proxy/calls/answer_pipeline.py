@@ -50,7 +50,14 @@ from hookgate.proxy.calls.request import JudgedRequest
 from hookgate.proxy.calls.screen_stage import ScreenStage, denied_answer, error_after_screens
 from hookgate.proxy.calls.sent_text import SentText
 from hookgate.proxy.calls.session_events import TurnEndEvents
-from hookgate.proxy.calls.tools import AllowedTools, DeclaredTools, ToolCallEvents, ToolCallRule, ToolGate
+from hookgate.proxy.calls.tools import (
+    AllowedTools,
+    DeclaredTools,
+    DistinctCalls,
+    ToolCallEvents,
+    ToolCallRule,
+    ToolGate,
+)
 from hookgate.proxy.calls.window_stage import WindowStage
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.observe.answer_meter import AnswerMeter
@@ -510,8 +517,10 @@ def _tool_gate(
             AllowedTools(request.selection, judge.record, asks_again=ask_again_rules.unselected_asks_again)
         )
     tool_judge = judge.of_derived("tools", request.reported)
-    if request.names_to_call and tool_judge.enforces(BeforeTool.name):
-        rules.append(DeclaredTools(request.names_to_call, judge.record))
+    if tool_judge.enforces(BeforeTool.name):
+        if request.names_to_call:
+            rules.append(DeclaredTools(request.names_to_call, judge.record))
+        rules.append(DistinctCalls(judge.record))
     if tool_judge.listens_to(BeforeTool.name):
         rules.append(ToolCallEvents(tool_judge, request.descriptions, may_wait=True))
     if not rules and turn_end is None:
