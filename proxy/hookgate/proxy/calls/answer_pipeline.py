@@ -520,7 +520,8 @@ def _tool_gate(
     if tool_judge.enforces(BeforeTool.name):
         if request.names_to_call:
             rules.append(DeclaredTools(request.names_to_call, judge.record))
-        rules.append(DistinctCalls(judge.record))
+        if request.candidates == 1:  # each of several may number its calls
+            rules.append(DistinctCalls(judge.record))
     if tool_judge.listens_to(BeforeTool.name):
         rules.append(ToolCallEvents(tool_judge, request.descriptions, may_wait=True))
     if not rules and turn_end is None:
