@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from hookgate.translator.fields import EARLIER, JsonObject, camel, parts_of, read, read_list
-from hookgate.translator.tools import declared_names, hosted_kinds
 
 _WEB = ("googleSearch", "enterpriseWebSearch", "exaAiSearch", "googleSearchRetrieval", "parallelAiSearch")
 _STORES = ("retrieval", "fileSearch")
@@ -50,9 +49,6 @@ KNOWN_KINDS = frozenset(
 )
 """All kinds that are known. Names of others come from the answer itself."""
 
-_RUN_BY_API = KNOWN_KINDS - {"computerUse"}
-"""The kinds whose calls the client never runs."""
-
 _ABOUT_SERVERS = ("mcp_approval_request", "mcp_list_tools")
 """Items about servers of tools that are no calls: a question whether one may be called, and their tools."""
 
@@ -61,17 +57,6 @@ _BEGUN = "response.output_item.added"
 
 _NO_TOOLS = frozenset({"mediaProcessing", "processing"})
 """Types of calls with which a model reads the media of the request. No tool is needed for them."""
-
-
-def names_to_call(request: JsonObject) -> frozenset[str]:
-    """Return the names of all functions that an answer may call; none if it may call any.
-
-    It may if the request declares none, or has cached contents, which may declare others, or offers tools
-    whose calls the client runs.
-    """
-    if read(request, "cachedContent") is not None or not _RUN_BY_API.issuperset(hosted_kinds(request)):
-        return frozenset()
-    return frozenset(declared_names(request))
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from hookgate.proxy.calls.call import Call
 from hookgate.proxy.calls.endings import Ended, Replacement
 from hookgate.proxy.calls.exchange import error_for_client
 from hookgate.proxy.calls.judge import Judge
-from hookgate.proxy.calls.request import select_tools
+from hookgate.proxy.calls.request import names_to_call, select_tools
 from hookgate.proxy.calls.session_events import ToolResultEvents, mark_context
 from hookgate.proxy.calls.tools import (
     BLOCKED,
@@ -62,7 +62,6 @@ from hookgate.translator.fields import (
     same_items,
     write,
 )
-from hookgate.translator.hosted_calls import names_to_call
 from hookgate.translator.live import (
     ClientMessage,
     ClientText,
