@@ -251,8 +251,8 @@ TEXT = {"content": {"role": "model", "parts": [{"text": "x"}]}}
             "candidates[0].logprobsResult.chosenCandidates[0].token",
         ),
         (
-            {"candidates": [{"content": {"parts": [{"functionResponse": {"name": 1}}]}}]},
-            "candidates[0].content.parts[0].functionResponse.name",
+            {"candidates": [{"content": {"parts": [{"functionResponse": {"name": "f"}}]}}]},
+            "candidates[0].content.parts[0].functionResponse",
         ),
         (
             {"candidates": [{"content": {"parts": [{"text": "x", "mediaProcessing": {}}]}}]},
@@ -353,7 +353,7 @@ def unknown_to_answers(model: Any, shape: Any, path: str) -> Iterator[str]:
             continue
         if name not in shape:
             yield place
-        elif inner is not None:
+        elif inner is not None and shape[name] != ():  # a field that must be missing
             yield from unknown_to_answers(inner, shape[name], place)
 
 

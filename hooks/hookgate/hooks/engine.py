@@ -176,6 +176,14 @@ class Engine:
                 return True
         return False
 
+    def enforces(self, event: str, layer: Layer | None = None) -> bool:
+        """Return whether any hook for an event does more than observe, in any layer or in the given one."""
+        groups = self._groups.get(event, ())
+        hooks = [
+            hook for group in (groups if layer is None else _of_layer(groups, layer)) for hook in group.hooks
+        ]
+        return any(hook.config.mode == "enforce" for hook in hooks)
+
     def conditions(self, event: str) -> frozenset[str]:
         """Return the names of the properties of a Subject that the event's matchers and conditions check."""
         return self._conditions.get(event, frozenset())

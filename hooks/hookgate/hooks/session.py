@@ -189,7 +189,10 @@ class CallState:
     requires_json: bool = False
     """Whether the request that is judged now requires an answer in JSON. A body may have several requests."""
     prefilled: str = ""
-    """The text with which the request begins the model's answer, and which the answer continues."""
+    """The text with which the request begins the model's answer, or that the client has received of earlier
+    answers, and which the answer continues."""
+    earlier_thoughts: str = ""
+    """The thoughts that the client has received of earlier answers, which those of the answer continue."""
     user_text: str | None = None
     """What the user certainly wrote of the turn that is judged now, or None if that is not known better than
     from the prompt. The rest may be what a tool returned, or an agent's own question."""

@@ -174,7 +174,9 @@ async def test_a_client_does_not_add_the_arguments_of_one_call_to_another(others
         denied = event["tool_name"] == "shell" and "command" in event["tool_input"]
         return {"decision": "deny", "reason": "no rm"} if denied else None
 
-    data = sse([*called([], name="shell"), *others, ended("tool_calls"), ended("tool_calls", 1)])
+    first = called([], name="shell")
+    first[0]["choices"][0]["delta"]["tool_calls"][0]["id"] = "c9"
+    data = sse([*first, *others, ended("tool_calls"), ended("tool_calls", 1)])
     async with (
         peer(STREAM_HEAD, data) as upstream,
         gateway_before(upstream.url, {"BeforeTool": [runs(no_rm)]}) as url,

@@ -543,6 +543,24 @@ async def test_a_model_is_asked_again_after_a_refused_call(api: Api, stream: boo
 
 
 @EACH
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_call_of_a_tool_that_the_request_does_not_declare_is_refused(api: Api, stream: bool) -> None:
+    """Some clients run the tool `shell` then."""
+    script = {
+        "rules": [
+            {"when": {"tool_response": "Shell"}, "answer": {"text": "I did not."}},
+            {"answer": {"parts": [{"functionCall": {"name": "Shell", "args": {}}}]}},
+        ]
+    }
+    async with running_gateway({"BeforeTool": [runs(no_shell)]}, script, ASKS_AGAIN) as gateway:
+        answer = await api.send(gateway.url, stream=stream, tools=api.tools("shell", "read_file"))
+    text = api.streamed_text(answer) if stream else api.text(answer.json)
+    assert text == "I did not."
+    assert "declares no tool of this name" in json.dumps(gateway.recorded[1].body)
+    assert not any(call in answer.body for call in (b'"tool_calls"', b'"function_call"'))
+
+
+@EACH
 async def test_an_answer_that_hooks_could_not_judge_is_refused(api: Api) -> None:
     answer_body = {
         name: value for name, value in {**api.answer, **api.unreadable}.items() if value is not None

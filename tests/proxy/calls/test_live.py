@@ -533,6 +533,21 @@ async def test_tool_calls_pass_the_tool_gate_and_the_model_learns_of_refusals() 
     assert (receipt["outcome"], receipt["blocked_count"]) == ("blocked", 2)
 
 
+async def test_a_call_of_a_tool_that_the_setup_does_not_declare_is_blocked() -> None:
+    """Some clients would run `get_weather` then."""
+    calls = [{"id": "1", "name": "Get_Weather", "args": {}}, {"id": "2", "name": "launch", "args": {}}]
+    model = ScriptedModel({"clientContent": [{"toolCall": {"functionCalls": calls}}], "toolResponse": [END]})
+    hooks = {"BeforeTool": [runs(lambda _: None)]}
+    async with session(model, hooks, setup={"setup": {"model": MODEL, "tools": TOOLS}}) as client:
+        await client.tell(client_text("hi"))
+        [heard, end] = await client.hear()
+        await client.socket.close()
+    assert (heard, end) == ({"toolCall": {"functionCalls": calls[1:]}}, END)
+    [_, _, told] = model.received
+    [response] = told["toolResponse"]["functionResponses"]
+    assert "declares no tool of this name" in response["response"]["error"]
+
+
 async def test_true_in_place_of_1_is_an_edit_of_a_call() -> None:
     [call] = [{"id": "1", "name": "get_weather", "args": {"dry_run": 1}}]
     model = ScriptedModel({"clientContent": [{"toolCall": {"functionCalls": [call]}}, END]})

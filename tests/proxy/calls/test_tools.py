@@ -275,3 +275,59 @@ async def test_a_whole_answer_of_an_odd_shape_is_not_let_through() -> None:
     async with peer(ok(odd)) as upstream, gateway_before(upstream.url, READING) as url:
         answer = await post(url, UNARY, ASK)
     assert (answer.status, "candidates[0].content.parts[0]" in answer.error["message"]) == (502, True)
+
+
+NO_WRITING = {
+    "BeforeTool": [{"type": "builtin", "builtin": "tools", "options": {"deny": [{"tool": "write_file"}]}}]
+}
+"""A policy that names what must not be called."""
+
+
+def observed(hooks: dict[str, Any]) -> dict[str, Any]:
+    return {event: [{**each, "mode": "observe"} for each in group] for event, group in hooks.items()}
+
+
+@pytest.mark.parametrize("target", [UNARY, SSE], ids=["whole", "stream"])
+@pytest.mark.parametrize("name", ["Write_File", "write_file ", "write-file", "edit_file", "write_file\u200b"])
+async def test_a_call_of_a_tool_that_is_not_declared_is_blocked(target: str, name: str) -> None:
+    """Some clients would run a declared tool instead, which the policy denies."""
+    rules = [{"times": 1, "answer": {"parts": [call(name)]}}, {"answer": {"text": "Then not."}}]
+    async with running_gateway(NO_WRITING, {"rules": rules}) as gateway:
+        answer = await post(gateway.url, target, ASK)
+        _, again = gateway.generated
+    assert "".join(part["text"] for part in parts_of(answer, target)) == "Then not."
+    [reported] = again.body["contents"][-1]["parts"]
+    assert "declares no tool of this name" in reported["functionResponse"]["response"]["error"]
+
+
+async def test_a_call_with_the_id_of_another_call_of_the_answer_is_blocked() -> None:
+    """The result of one would pass for that of the other, which may be trusted."""
+    parts = [{"functionCall": {"name": name, "args": {}, "id": "1"}} for name in ("read_file", "list_files")]
+    tools = [{"functionDeclarations": [{"name": "read_file"}, {"name": "list_files"}]}]
+    rules = [{"times": 1, "answer": {"parts": parts}}, {"answer": {"text": "One by one."}}]
+    async with running_gateway(NO_WRITING, {"rules": rules}) as gateway:
+        answer = await post(gateway.url, UNARY, {**ASK, "tools": tools})
+        _, again = gateway.generated
+    assert parts_of(answer, UNARY) == [{"text": "One by one."}]
+    [first, second] = [
+        part["functionResponse"]["response"]["error"] for part in again.body["contents"][-1]["parts"]
+    ]
+    assert ("same ID" in first, "same ID" in second) == (False, True)
+
+
+@pytest.mark.parametrize(
+    ("hooks", "changes"),
+    [
+        pytest.param(NO_WRITING, {"tools": []}, id="no tool is declared"),
+        pytest.param(NO_WRITING, {"cachedContent": "cachedContents/1"}, id="the cache may declare others"),
+        pytest.param(NO_WRITING, {"tools": [*TOOLS, {"computerUse": {}}]}, id="the client knows others"),
+        pytest.param(observed(NO_WRITING), {}, id="hooks only observe"),
+    ],
+)
+async def test_a_call_passes_if_hooks_are_not_meant_for_declared_tools_alone(
+    hooks: dict[str, Any], changes: dict[str, Any]
+) -> None:
+    rules = [{"answer": {"parts": [call("open_web_browser")]}}]
+    async with running_gateway(hooks, {"rules": rules}) as gateway:
+        answer = await post(gateway.url, UNARY, {**ASK, **changes})
+    assert parts_of(answer, UNARY) == [call("open_web_browser")]

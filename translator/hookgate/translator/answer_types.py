@@ -4,6 +4,8 @@ Some clients leave out an event with a field of another type, and join the texts
 hooks have read the text in between. Fields that are not known here may have any type.
 
 They do the same if one of some fields is missing, because it has its default. These get it here.
+
+Chats of SDKs send an answer again as it is, so it must speak as the model, and not as the user or a tool.
 """
 
 from collections.abc import Mapping
@@ -11,6 +13,9 @@ from typing import Any, NamedTuple
 
 from hookgate.translator.fields import BodyError, JsonObject, camel, read, same_items, snake, spelling
 
+_MODEL = "model"
+"""The only role of an answer."""
+_NOTHING = ()
 _NUMBER = (int, float)
 _LOGARITHM = (int, float, str)
 _NOT_FINITE = frozenset({"NaN", "Infinity", "-Infinity"})
@@ -154,12 +159,7 @@ _PART = {
             }
         ],
     },
-    "functionResponse": {
-        **dict.fromkeys(("id", "name", "scheduling"), str),
-        "willContinue": bool,
-        "response": {},
-        "parts": [_MEDIA],
-    },
+    "functionResponse": _NOTHING,
     "executableCode": _Object(
         dict.fromkeys(("language", "code", "id"), str), {"language": "LANGUAGE_UNSPECIFIED", "code": ""}
     ),
@@ -209,13 +209,14 @@ _ANSWER: Mapping[str, Any] = {
                     )
                 ]
             },
-            "content": {"role": str, "parts": [_PART]},
+            "content": {"role": _MODEL, "parts": [_PART]},
         }
     ],
 }
 """The fields of an answer: the type of each, an object of such fields, or a list with its items."""
 
 _NAMES: Mapping[Any, str] = {
+    _NOTHING: "missing, because only the client has results of functions",
     str: "a string",
     bool: "true or false",
     _NUMBER: "a number",
@@ -232,6 +233,8 @@ def _by_spelling(expected: Any) -> Any:
     if isinstance(expected, Mapping):
         fields = {name: _by_spelling(field) for name, field in expected.items()}
         return {snake(name): field for name, field in fields.items()} | fields
+    if isinstance(expected, str):
+        return expected
     if expected is _LOGARITHM:
         return frozenset(_NUMBER)  # `_typed` reads strings
     return frozenset(expected if isinstance(expected, tuple) else (expected,))
@@ -251,7 +254,7 @@ def typed_answer(answer: JsonObject) -> JsonObject:
     return typed
 
 
-def _fits(value: Any, expected: Any) -> bool:  # noqa: PLR0911  # one for each kind of field
+def _fits(value: Any, expected: Any) -> bool:  # noqa: C901, PLR0911  # one for each kind of field
     """Return whether the known fields have exactly the types that the API documents, and none is missing.
 
     This is true of nearly all answers, and takes a third of the time of `_typed`, which knows the place of a
@@ -267,6 +270,8 @@ def _fits(value: Any, expected: Any) -> bool:  # noqa: PLR0911  # one for each k
         return True
     if type(expected) is frozenset:
         return type(value) in expected
+    if type(expected) is str:
+        return bool(value == expected)
     if type(value) is not dict:
         return False
     if type(expected) is _Object:
@@ -297,6 +302,10 @@ def _typed(value: Any, expected: Any, path: str) -> Any:
         if not isinstance(value, dict):
             raise BodyError(path, "it must be an object")
         return _typed_fields(value, expected, path)
+    if isinstance(expected, str):
+        if value != expected:
+            raise BodyError(path, f"it must be {expected!r}: clients send the answer again")
+        return value
     if not isinstance(value, expected) or (isinstance(value, bool) and expected is not bool):
         raise BodyError(path, f"it must be {_NAMES[expected]}")
     if expected is _LOGARITHM and isinstance(value, str) and value not in _NOT_FINITE:

@@ -100,6 +100,10 @@ class DeclaredNames:
         self._names = frozenset(names)
         self._in_any_case = {name.casefold(): name for name in sorted(names)}
 
+    def include(self, name: str) -> bool:
+        """Return whether a name is declared, perhaps in another case."""
+        return self.meant_by(name) in self._names
+
     def meant_by(self, name: str) -> str:
         """Return the declared name that differs from `name` in case only; `name` if there is none.
 

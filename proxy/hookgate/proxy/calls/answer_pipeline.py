@@ -48,8 +48,16 @@ from hookgate.proxy.calls.pieces import (
 )
 from hookgate.proxy.calls.request import JudgedRequest
 from hookgate.proxy.calls.screen_stage import ScreenStage, denied_answer, error_after_screens
+from hookgate.proxy.calls.sent_text import SentText
 from hookgate.proxy.calls.session_events import TurnEndEvents
-from hookgate.proxy.calls.tools import AllowedTools, ToolCallEvents, ToolCallRule, ToolGate
+from hookgate.proxy.calls.tools import (
+    AllowedTools,
+    DeclaredTools,
+    DistinctCalls,
+    ToolCallEvents,
+    ToolCallRule,
+    ToolGate,
+)
 from hookgate.proxy.calls.window_stage import WindowStage
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.observe.answer_meter import AnswerMeter
@@ -57,7 +65,15 @@ from hookgate.proxy.observe.content import CallObserver
 from hookgate.proxy.routes.dialects.adapter import DialectAdapter
 from hookgate.proxy.server.bodies import SMALL_BODY, TOO_MANY, work_of, work_of_lines
 from hookgate.proxy.server.memory import VALUE_BYTES
-from hookgate.translator import BodyError, Frame, Framing, check_response, join_events, split_edit
+from hookgate.translator import (
+    BodyError,
+    DeclaredNames,
+    Frame,
+    Framing,
+    check_response,
+    join_events,
+    split_edit,
+)
 from hookgate.translator.answer_types import typed_answer
 from hookgate.translator.checks import MAX_CANDIDATES, check_items, check_prototypes
 from hookgate.translator.citations import with_moved_citations
@@ -108,6 +124,7 @@ class AnswerPipeline:
         ask_again_rules: AskAgainRules = AskAgainRules(),
         keep_answer: bool = False,
         observers: Sequence[CallObserver] = (),
+        sent: SentText | None = None,
     ) -> None:
         """Create the pipeline.
 
@@ -120,6 +137,8 @@ class AnswerPipeline:
             ask_again_rules: Whether the model may be asked again, and for what.
             keep_answer: Whether `answer` will be used.
             observers: Observers that may want the parts of the answer.
+            sent: What the client has received of earlier answers, to which what it receives of this one is
+                added if another one may follow.
         """
         self._judge, self._model, self._adapter = judge, request.model, adapter
         self._steps, self._worker, self._request_work = steps, steps.worker, steps.work
@@ -128,6 +147,8 @@ class AnswerPipeline:
         self._turn_end = _turn_end(judge, request, ask_again_rules) if ends_turn else None
         self._gate = _tool_gate(judge, request, ask_again_rules, self._turn_end)
         self._observers = [each for each in observers if each.wants_parts]
+        self._sent = sent or SentText()
+        self._may_be_continued = ask_again_rules.may_ask_again and self._gate is not None
         self._kept: list[JsonObject] | None = [] if keep_answer else None
         self._kept_memory = 0
         self.read_bytes = 0
@@ -310,6 +331,8 @@ class AnswerPipeline:
             self._stages.append(GateStage(self._gate))
         if self._turn_end is not None:
             self._stages.append(TurnEndStage(self._turn_end, self._gate))
+        if self._may_be_continued and hook_stages and not is_whole:
+            self._stages.append(CopyStage(self._sent.note))
         if self._kept is not None:
             self._stages.append(CopyStage(self._keep))
         self._stages += map(ObserverStage, self._observers)
@@ -326,9 +349,9 @@ class AnswerPipeline:
             case "event":
                 return [EventStage(run_hooks)]
             case "window":
-                return [WindowStage(run_hooks, window)]
+                return [WindowStage(run_hooks, window, self._sent.pieces(self._adapter, window))]
             case _:
-                return [CompleteStage(run_hooks)]
+                return [CompleteStage(run_hooks, self._sent.pieces(self._adapter))]
 
     def _plan_for(self, mode: StreamMode) -> EventPlan:
         """Return the hooks of one stream mode."""
@@ -502,6 +525,11 @@ def _tool_gate(
             AllowedTools(request.selection, judge.record, asks_again=ask_again_rules.unselected_asks_again)
         )
     tool_judge = judge.of_derived("tools", request.reported)
+    if tool_judge.enforces(BeforeTool.name):
+        if request.names_to_call:
+            rules.append(DeclaredTools(DeclaredNames(request.names_to_call), judge.record))
+        if request.candidates == 1:  # each of several may number its calls
+            rules.append(DistinctCalls(judge.record))
     if tool_judge.listens_to(BeforeTool.name):
         rules.append(ToolCallEvents(tool_judge, request.descriptions, may_wait=True))
     if not rules and turn_end is None:

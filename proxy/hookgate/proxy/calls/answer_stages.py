@@ -30,7 +30,7 @@ from hookgate.proxy.observe.content import CallObserver
 from hookgate.translator import BodyError, join_events
 from hookgate.translator.fields import JsonObject, read_list, same_items, without, write
 from hookgate.translator.response import is_json_answer
-from hookgate.translator.streaming.events import only_text
+from hookgate.translator.streaming.events import join_texts, only_text
 from hookgate.translator.streaming.partial_calls import UnfinishedCalls, with_whole_calls
 
 log = logging.getLogger("hookgate.gateway")
@@ -40,6 +40,38 @@ EDIT_NOT_JSON = "A hook's edit turned the answer into text that is not JSON, but
 
 RunHooks = Callable[[list[Piece]], Awaitable[Passed]]
 """Runs hooks on pieces, and returns them with the hooks' edits."""
+
+
+async def run_after(sent: Sequence[Piece], pieces: list[Piece], run_hooks: RunHooks) -> Passed:
+    """Run hooks on pieces together with those that were sent before them. Returns what passes of the former.
+
+    An edit of what was sent has no effect, so one that removes something of it must change the text that
+    continues it, too.
+    """
+    if all(piece.body is None for piece in pieces):
+        return pieces
+    passed = await run_hooks([*sent, *pieces])
+    if isinstance(passed, EarlyEnd):
+        return passed
+    edited, left = passed[: len(sent)], passed[len(sent) :]
+    if not _still_contain(edited, sent) and _are_same(left, pieces):
+        return EarlyEnd([], policy_denied(_SENT, AfterModel.name))
+    return left
+
+
+_SENT = "A hook's edit of a text cannot be sent: the part that it changes was sent before."
+
+
+def _still_contain(pieces: Sequence[Piece], before: Sequence[Piece]) -> bool:
+    """Return whether edits of texts have at most added something around them."""
+    if _are_same(pieces, before):
+        return True
+    texts = join_texts(responses_of(pieces))
+    return all(text in texts.get(channel, "") for channel, text in join_texts(responses_of(before)).items())
+
+
+def _are_same(pieces: Sequence[Piece], before: Sequence[Piece]) -> bool:
+    return same_items([piece.response for piece in pieces], [piece.response for piece in before])
 
 
 class OriginalStage(PassingStage):
@@ -68,18 +100,18 @@ class EventStage(PassingStage):
 
 
 class CompleteStage(HoldingStage):
-    """Runs hooks on the complete answer."""
+    """Runs hooks on the complete answer, together with what was sent before it."""
 
-    def __init__(self, run_hooks: RunHooks) -> None:
+    def __init__(self, run_hooks: RunHooks, sent: Sequence[Piece] = ()) -> None:
         super().__init__()
-        self._run_hooks = run_hooks
+        self._run_hooks, self._sent = run_hooks, sent
 
     async def feed(self, pieces: list[Piece]) -> list[Piece]:
         self._hold(pieces)
         return []
 
     async def finish(self) -> Passed:
-        return await self._run_hooks(self._take_held())
+        return await run_after(self._sent, self._take_held(), self._run_hooks)
 
 
 class JsonStage(HoldingStage):

@@ -13,6 +13,7 @@ from hookgate.proxy.calls.endings import AskAgain, Ended
 from hookgate.proxy.calls.judge import Judge
 from hookgate.proxy.calls.reply import Reply
 from hookgate.proxy.calls.request import JudgedRequest, judge_request
+from hookgate.proxy.calls.sent_text import SentText
 from hookgate.proxy.calls.session_events import check_bypass
 from hookgate.proxy.observe.content import SessionTranscript
 from hookgate.proxy.routes.dialects import ADAPTERS
@@ -152,7 +153,11 @@ class GenerationCall:
         headers = to_upstream(call.request.headers, "identity") | {hdrs.CONTENT_TYPE: "application/json"}
         delivery = AnswerDelivery(call, reply)
         times_asked_again, answer_rejected = 0, False
+        state, sent = self._judge.session.call_state, SentText()
+        prefilled = state.prefilled
         while True:
+            state.prefilled = prefilled + sent.read(thought=False)
+            state.earlier_thoughts = sent.read(thought=True)
             pipeline = AnswerPipeline(
                 self._judge,
                 self._request,
@@ -166,6 +171,7 @@ class GenerationCall:
                 ),
                 keep_answer=any(observer.wants_answer for observer in call.observers),
                 observers=call.observers,
+                sent=sent,
             )
             instead = None  # `ask_upstream` ends quietly if the upstream cuts off what is being sent
             try:

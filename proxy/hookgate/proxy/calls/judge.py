@@ -123,6 +123,10 @@ class Judge:
         """Return whether any hook is configured for one of the events."""
         return self.engine.listens_to(*events, layer=self.layer)
 
+    def enforces(self, event: str) -> bool:
+        """Return whether any hook for the event does more than observe."""
+        return self.engine.enforces(event, self.layer)
+
     def needs_session_events(self, open_session: OpenSession, reported: Collection[ReportedKind]) -> bool:
         """Return whether events of the session must be derived or checked.
 

@@ -21,12 +21,13 @@ from hookgate.proxy.calls.call import Call
 from hookgate.proxy.calls.endings import Ended, Replacement
 from hookgate.proxy.calls.exchange import error_for_client
 from hookgate.proxy.calls.judge import Judge
-from hookgate.proxy.calls.request import select_tools
+from hookgate.proxy.calls.request import names_to_call, select_tools
 from hookgate.proxy.calls.session_events import ToolResultEvents, mark_context
 from hookgate.proxy.calls.tools import (
     BLOCKED,
     AllowedTools,
     BlockedCall,
+    DeclaredTools,
     ToolCallEvents,
     ToolCallRule,
     apply_rules,
@@ -297,6 +298,8 @@ class LiveSession:
         if allowed is not None:
             self._rules.append(AllowedTools(allowed, self._record, asks_again=False))
         steps = self._call.steps
+        if (names := names_to_call(request)) and self._tool_judge.enforces(BeforeTool.name):
+            self._rules.append(DeclaredTools(DeclaredNames(names), self._record))
         if self._tool_judge.listens_to(BeforeTool.name):
             descriptions = await steps.run(declared_descriptions, request)
             self._rules.append(ToolCallEvents(self._tool_judge, descriptions))

@@ -16,8 +16,15 @@ from hookgate.proxy.calls.tools import ToolSelection
 from hookgate.proxy.observe.record import selecting_hooks
 from hookgate.proxy.sessions.memory import Result, prompt_of
 from hookgate.proxy.sessions.sessions import OpenSession, ReportedKind
-from hookgate.translator import callable_names, declared_descriptions, show_request
-from hookgate.translator.fields import JsonObject, read_list, read_object
+from hookgate.translator import (
+    KNOWN_KINDS,
+    callable_names,
+    declared_descriptions,
+    declared_names,
+    hosted_kinds,
+    show_request,
+)
+from hookgate.translator.fields import JsonObject, read, read_list, read_object
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +46,8 @@ class JudgedRequest:
     """The text of the user's turn to answer; empty if no hook needs it."""
     descriptions: Mapping[str, str] = field(default_factory=dict)
     """The descriptions of the request's tools, by name; empty if no hook needs them."""
+    names_to_call: frozenset[str] = frozenset()
+    """The names of all functions that the answer may call; empty if it may call any."""
 
 
 async def judge_request(  # noqa: PLR0913, PLR0917  # the request and its session
@@ -92,6 +101,7 @@ async def judge_request(  # noqa: PLR0913, PLR0917  # the request and its sessio
         reported=reported,
         prompt=prompt_of(contents) if judge.listens_to(AfterAgent.name) else "",
         descriptions=declared_descriptions(body) if judge.listens_to(BeforeTool.name) else {},
+        names_to_call=names_to_call(body) if judge.listens_to(BeforeTool.name) else frozenset(),
     )
     return request, body, event.beside
 
@@ -108,6 +118,21 @@ async def select_tools(
         return body, None
     body = await judge.session.call_state.steps.run(verdict.apply_selection, body)
     return body, ToolSelection(callable_names(body), selecting_hooks(outcome.runs))
+
+
+_RUN_BY_API = KNOWN_KINDS - {"computerUse"}
+"""The kinds of hosted tools whose calls the client never runs."""
+
+
+def names_to_call(request: JsonObject) -> frozenset[str]:
+    """Return the names of all functions that an answer may call; none if it may call any.
+
+    It may if the request declares none, or has cached contents, which may declare others, or offers tools
+    whose calls the client runs.
+    """
+    if read(request, "cachedContent") is not None or not _RUN_BY_API.issuperset(hosted_kinds(request)):
+        return frozenset()
+    return frozenset(declared_names(request))
 
 
 def _shown_request(event: BeforeModel, body: JsonObject) -> JsonObject:

@@ -4,7 +4,7 @@ The reason is reported to the model, which answers again, or shown to the user.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
 from hookgate.hooks import BeforeTool, BeforeToolSelection, Outcome, Verdict
@@ -26,6 +26,8 @@ _IN_PIECES = "its arguments are sent in pieces, which cannot be put together for
 _NO_NAME = "it has no name"
 
 _NOT_ALLOWED = "this tool is not allowed here"
+_NOT_DECLARED = "the request declares no tool of this name; call one that it declares"
+_SAME_ID = "another call of this answer has the same ID"
 _NOT_RUN = (
     "not run, because another tool call of this turn was blocked; you may make this call again on its own"
 )
@@ -204,6 +206,44 @@ class AllowedTools:
         self._record.note_blocked(blocked, read_object(tool_call, "args"))
         shown = f"The tool {name!r} is not allowed here and was not called."
         return BlockedCall(shown, _NOT_ALLOWED, self._asks_again)
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredTools:
+    """Blocks calls of tools that the request does not declare, so that no hook is meant for them.
+
+    Some clients run another tool then, whose name is spelled nearly the same, or which had this name before.
+    """
+
+    names: DeclaredNames
+    record: CallRecord
+
+    async def judge_call(self, tool_call: JsonObject) -> Decision:
+        name, arguments = str(tool_call.get("name") or ""), read_object(tool_call, "args")
+        if self.names.include(name):
+            return arguments
+        self.record.note_blocked(BlockedOutput(BeforeTool.name, (), _NOT_DECLARED, name), arguments)
+        return BlockedCall(_SHOWN.format(name=name, reason=_NOT_DECLARED), _NOT_DECLARED, asks_again=True)
+
+
+@dataclass(frozen=True, slots=True)
+class DistinctCalls:
+    """Blocks a call that has the ID of an earlier one in the same answer.
+
+    Some clients send a result with the ID alone: that of one call would pass for that of the other.
+    """
+
+    record: CallRecord
+    ids: set[str] = field(default_factory=set)
+
+    async def judge_call(self, tool_call: JsonObject) -> Decision:
+        id_, arguments = str(read(tool_call, "id") or ""), read_object(tool_call, "args")
+        if not id_ or id_ not in self.ids:
+            self.ids.add(id_)
+            return arguments
+        name = str(tool_call.get("name") or "")
+        self.record.note_blocked(BlockedOutput(BeforeTool.name, (), _SAME_ID, name), arguments)
+        return BlockedCall(_SHOWN.format(name=name, reason=_SAME_ID), _SAME_ID, asks_again=True)
 
 
 class ToolCallEvents:

@@ -4,11 +4,8 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import chain
 
-from hookgate.hooks import AfterModel
-from hookgate.proxy.calls.answer_stages import RunHooks
+from hookgate.proxy.calls.answer_stages import RunHooks, run_after
 from hookgate.proxy.calls.pieces import EarlyEnd, Passed, Piece, check_memory, memory_of, received_bytes
-from hookgate.proxy.errors import policy_denied
-from hookgate.translator.fields import same_items
 from hookgate.translator.streaming.events import TextChannel, join_texts
 
 
@@ -20,11 +17,11 @@ class WindowStage:
     thoughts, is judged again with what continues it.
     """
 
-    def __init__(self, run_hooks: RunHooks, window: int) -> None:
-        """Judge at least `window` characters of each text at once."""
+    def __init__(self, run_hooks: RunHooks, window: int, sent: Sequence[Piece] = ()) -> None:
+        """Judge at least `window` characters of each text at once, and with them what was `sent` before."""
         self._run_hooks, self._window = run_hooks, window
         self._held: list[list[Piece]] = []  # each a piece with text, and those without text that follow it
-        self._sent: list[Piece] = []  # texts that no full window of their own text followed
+        self._sent = sent  # texts that no full window of their own text followed
         self._held_bytes = self._memory = 0
 
     def held_bytes(self) -> int:
@@ -33,14 +30,10 @@ class WindowStage:
     async def feed(self, pieces: list[Piece]) -> Passed:
         judged = [*(held[0] for held in self._held), *pieces]
         if any(piece.body is not None for piece in pieces):
-            passed = await self._run_hooks([*self._sent, *judged])
+            passed = await run_after(self._sent, judged, self._run_hooks)
             if isinstance(passed, EarlyEnd):
                 return passed
-            left = passed[len(self._sent) :]
-            if not _are_same(passed[: len(self._sent)], self._sent) and _are_same(left, judged):
-                # An edit of what was sent has no effect, so it must change the text that continues it, too.
-                return EarlyEnd([], policy_denied(_SENT, AfterModel.name))
-            judged = left
+            judged = passed
         new = judged[len(self._held) :]
         for held, piece in zip(self._held, judged, strict=False):
             held[0] = piece
@@ -68,13 +61,6 @@ class WindowStage:
     async def abandon(self) -> list[Piece]:
         self._held, self._held_bytes = [], 0
         return []
-
-
-_SENT = "A hook's edit of a text cannot be sent: the part that it changes was sent before."
-
-
-def _are_same(pieces: Sequence[Piece], before: Sequence[Piece]) -> bool:
-    return same_items([piece.response for piece in pieces], [piece.response for piece in before])
 
 
 def _continued(sent: Sequence[Piece], later: Sequence[Piece], window: int) -> list[Piece]:

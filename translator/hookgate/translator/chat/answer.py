@@ -101,6 +101,8 @@ def _decode_choice(choice: Any, path: str) -> JsonObject:
     field = _holder(choice, path)
     message = _message_of(choice, field)
     check_openai_fields(message, f"{path}.{field}")
+    if message.get("role") not in (None, "assistant"):
+        raise BodyError(f"{path}.{field}.role", "it must be assistant: clients send the message again")
     parts = [part for _, part in _decode_parts(message, f"{path}.{field}")]
     candidate = {
         key: value for key, value in choice.items() if key not in (field, "finish_reason", "logprobs")

@@ -7,6 +7,7 @@ returned unchanged.
 """
 
 from hookgate.translator.interactions.answer import (
+    check_steps_of_user,
     decode_interaction,
     encode_interaction,
     has_ended,
@@ -23,6 +24,7 @@ __all__ = [
     "InteractionRequest",
     "InteractionSources",
     "check_names",
+    "check_steps_of_user",
     "decode_event",
     "decode_interaction",
     "encode_event",

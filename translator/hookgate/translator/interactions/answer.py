@@ -8,7 +8,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from hookgate.translator.conversation.candidates import candidate_of, group_parts, parts_of_answer
-from hookgate.translator.fields import BodyError, JsonObject, read, read_list, read_object, renamed, same
+from hookgate.translator.fields import (
+    BodyError,
+    JsonObject,
+    read,
+    read_list,
+    read_object,
+    renamed,
+    same,
+    strings_in,
+)
 from hookgate.translator.interactions.steps import decode_step, encode_turn, is_call_of_client
 
 _USERS = ("user_input", "function_result")
@@ -63,6 +72,26 @@ def has_ended(response: JsonObject) -> bool:
     if "event_type" not in response and finish_reason(response.get("status")) is not None:
         return True
     return any(read(each, "finishReason") is not None for each in read_list(response, "candidates"))
+
+
+_NAMES_IN_STEPS = frozenset({"text", "type"})
+
+
+def check_steps_of_user(body: JsonObject, request: JsonObject) -> None:
+    """Refuse steps of the user, and results of functions, whose content is not that of the request.
+
+    Clients that keep the conversation themselves send all steps of an answer again. `body` is an interaction
+    that the request has created, an event of its stream, or joined events. Raises BodyError.
+    """
+    events = read_list(body, "events") if "events" in body and "event_type" not in body else [body]
+    steps = [step for event in events for step in [*read_list(event, "steps"), event.get("step")]]
+    own = [step for step in steps if isinstance(step, dict) and step.get("type") in _USERS]
+    if not own:
+        return
+    given = _NAMES_IN_STEPS.union(strings_in(request.get("input")))
+    for step in own:
+        if not given.issuperset(strings_in([step.get("content"), step.get("result")])):
+            raise BodyError("steps", f"a {step['type']} has what the request does not have")
 
 
 def decode_interaction(body: JsonObject) -> JsonObject:

@@ -91,7 +91,11 @@ def decode_output_item(item: Any, path: str) -> JsonObject:
     if "type" not in item:  # some clients would go by its other fields
         raise BodyError(f"{path}.type", "an item of the output must have a type, such as message")
     _check_role(item, path)
-    if kind in _LIFTED and kind != "function_call_output":
+    if kind == "message" and item.get("role") not in (None, "assistant"):
+        raise BodyError(f"{path}.role", "it must be assistant: clients send the item again")
+    if kind == "function_call_output":
+        raise BodyError(f"{path}.type", "only the client has results of functions")
+    if kind in _LIFTED:
         return _decode_model_item(item, kind, path, answered=True)
     if kind.endswith("_call") and kind not in _RUN_BY_API:
         raise BodyError(f"{path}.type", "hooks can judge function calls only")

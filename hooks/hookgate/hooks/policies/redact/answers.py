@@ -123,7 +123,13 @@ class AnswerScreen:
     """Redacts one answer. Implements Screen."""
 
     def __init__(
-        self, redaction: Redaction, *, logprobs: bool = False, is_json: bool = False, continues: str = ""
+        self,
+        redaction: Redaction,
+        *,
+        logprobs: bool = False,
+        is_json: bool = False,
+        continues: str = "",
+        thoughts: str = "",
     ) -> None:
         """Create the screen.
 
@@ -131,10 +137,11 @@ class AnswerScreen:
             redaction: Searches the texts.
             logprobs: Whether the log probabilities of the answer's tokens are kept.
             is_json: Whether the client requires JSON, so the answer's texts, without thoughts, stay JSON.
-            continues: The text, at the end of the request, that the answer continues.
+            continues: The text that the answer continues: at the end of the request, or of earlier answers.
+            thoughts: The thoughts of earlier answers, which those of the answer continue.
         """
         self._redaction, self._logprobs, self._is_json = redaction, logprobs, is_json
-        self._continues = continues
+        self._continued = {"text": continues, "thought": thoughts}
         self._texts: dict[TextKey, ChunkedText[PartPlace]] = {}
         self._sources: dict[TextKey, tuple[int, SourceFields]] = {}  # the part and source of its last chunk
         self._silent: Counter[TextKey] = Counter()  # characters of the other text since its last chunk
@@ -146,7 +153,7 @@ class AnswerScreen:
     @property
     def slow(self) -> bool:
         """Whether a search may block the event loop for too long."""
-        return self._redaction.slow or len(self._continues) > _QUICK_BEGINNING
+        return self._redaction.slow or sum(map(len, self._continued.values())) > _QUICK_BEGINNING
 
     def takes_long(self, values: Sequence[Any]) -> bool:
         """Return whether redacting these values may block the event loop for too long."""
@@ -297,8 +304,8 @@ class AnswerScreen:
         text = self._redaction.chunked_text(
             self._outbox.append_text, _path, is_json=self._is_json and is_answer
         )
-        if is_answer and self._continues:
-            text.begin_after(self._continues)
+        if continued := self._continued.get(text_key[1]):
+            text.begin_after(continued)
         self._texts[text_key] = text
 
     def _feed_text(self, event: OutgoingEvent, place: PartPlace, text_key: TextKey, text: str) -> None:

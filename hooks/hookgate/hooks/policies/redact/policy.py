@@ -272,7 +272,9 @@ class _Redact:
 
 def _answer_screen(redaction: Redaction, session: SessionContext) -> AnswerScreen:
     state = session.call_state
-    return AnswerScreen(redaction, is_json=state.requires_json, continues=state.prefilled)
+    return AnswerScreen(
+        redaction, is_json=state.requires_json, continues=state.prefilled, thoughts=state.earlier_thoughts
+    )
 
 
 def _subject(event: dict[str, Any], session: SessionContext) -> Any:

@@ -12,6 +12,7 @@ from hookgate.translator.interactions import (
     InteractionRequest,
     InteractionSources,
     check_names,
+    check_steps_of_user,
     decode_event,
     decode_interaction,
     encode_event,
@@ -34,6 +35,8 @@ class Interactions:
         """`earlier` is what hooks are shown of the interaction that the request continues."""
         self._earlier = earlier
         self._request: InteractionRequest | None = None
+        self._sent: JsonObject | None = None
+        """The request as it is sent; None for an interaction that is read."""
         self._model = ""
         self._sources = InteractionSources()
 
@@ -50,9 +53,10 @@ class Interactions:
             self._request = InteractionRequest(body)
         self._model = model
         try:
-            return self._request.edited(model, inner)
+            self._sent = self._request.edited(model, inner)
         except BodyError as error:
             raise policy_denied(_NO_PLACE.format(error), "BeforeModel") from None
+        return self._sent
 
     def other_fields(self, body: JsonObject) -> JsonObject:
         return {}
@@ -61,6 +65,8 @@ class Interactions:
         return ""
 
     def decode_answer(self, body: JsonObject) -> JsonObject:
+        if self._sent is not None:
+            check_steps_of_user(body, self._sent)
         return decode_event(body) if "event_type" in body or "events" in body else decode_interaction(body)
 
     def text_sources(self, body: JsonObject) -> TextSources:
