@@ -54,12 +54,12 @@ def main() -> None:
     scanner = Scanner([*CREDENTIALS, *filter(None, detectors)])
     print(f"credentials: {len(CREDENTIALS)} rows, {len({row.kind for row in CREDENTIALS})} kinds\n")
     if file.exists():
-        collected(scanner, file)
+        print(collected(scanner, file))
     clean(scanner)
 
 
-def collected(scanner: Scanner, file: Path) -> None:
-    """Count the collected credentials that are hidden, and list all others."""
+def collected(scanner: Scanner, file: Path) -> str:
+    """Return a table of how many of the collected credentials are hidden, and list all others."""
     hidden: Counter[str] = Counter()
     total: Counter[str] = Counter()
     missed: list[dict[str, Any]] = []
@@ -71,12 +71,12 @@ def collected(scanner: Scanner, file: Path) -> None:
             missed.append(each)
         else:
             hidden[group] += 1
-    print("| recognized by its | collected | hidden |\n|---|---|---|")
-    for group, count in total.items():
-        print(f"| {group} | {count} | {hidden[group]} ({hidden[group] / count:.1%}) |")
-    print(f"| both | {total.total()} | {hidden.total()} ({hidden.total() / total.total():.1%}) |\n")
     for each in missed:
         print(f"missed {each['rule']}: {each['text'][:SHOWN]!r}", file=sys.stderr)
+    counts = [(group, count, hidden[group]) for group, count in total.items()]
+    counts.append(("both", total.total(), hidden.total()))
+    rows = (f"| {group} | {count} | {found} ({found / count:.1%}) |\n" for group, count, found in counts)
+    return "| recognized by its | collected | hidden |\n|---|---|---|\n" + "".join(rows)
 
 
 def is_left(secret: str, out: str, shortest: int = 10) -> bool:

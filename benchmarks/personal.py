@@ -22,23 +22,23 @@ from hookgate.hooks.policies.redact.detectors.phones import phones_of
 
 FILE = COLLECTED.with_name("personal.jsonl")
 SHORTEST = 6
+PERSONAL = [detector for detector in DETECTORS if detector.group in ("personal", "network")]
 
 
 def main() -> None:
     file = Path(sys.argv[1]) if len(sys.argv) > 1 else FILE
-    personal = [detector for detector in DETECTORS if detector.group in ("personal", "network")]
     began = time.perf_counter()
     phones = phones_of(LARGEST_ECONOMIES)
     taken = time.perf_counter() - began
     print(f"personal: plans of {len(LARGEST_ECONOMIES)} countries in {taken * 1e3:.0f} ms\n")
-    without, everywhere = Scanner(personal), Scanner([*personal, *phones])
+    without, everywhere = Scanner(PERSONAL), Scanner([*PERSONAL, *phones])
     if file.exists():
-        collected(without, everywhere, file)
+        print(collected(without, everywhere, file))
     clean(without, everywhere)
 
 
-def collected(without: Scanner, everywhere: Scanner, file: Path) -> None:
-    """Count by kind what is hidden, and list everything else."""
+def collected(without: Scanner, everywhere: Scanner, file: Path) -> str:
+    """Return a table of what is hidden by kind, and list everything else."""
     total: Counter[str] = Counter()
     hidden: dict[Scanner, Counter[str]] = {without: Counter(), everywhere: Counter()}
     valid: Counter[str] = Counter()
@@ -53,11 +53,11 @@ def collected(without: Scanner, everywhere: Scanner, file: Path) -> None:
                 hidden[scanner][kind] += not is_left(value, out, SHORTEST)
             if is_left(value, outputs[everywhere], SHORTEST):
                 print(f"missed {kind}: {value!r} in {each['text'][:SHOWN]!r}", file=sys.stderr)
-    print("| kind | collected | valid | hidden | hidden with `phones` |\n|---|---|---|---|---|")
+    table = "| kind | collected | valid | hidden | hidden with `phones` |\n|---|---|---|---|---|\n"
     for kind, count in total.items():
         cells = (f"{of[kind]} ({of[kind] / count:.0%})" for of in hidden.values())
-        print(f"| {kind} | {count} | {valid[kind]} | {' | '.join(cells)} |")
-    print()
+        table += f"| {kind} | {count} | {valid[kind]} | {' | '.join(cells)} |\n"
+    return table
 
 
 def is_valid(kind: str, value: str) -> bool:

@@ -3,6 +3,7 @@
 python docs/generators/credential_kinds.py > docs/credential-kinds.md
 """
 
+import re
 from collections.abc import Callable
 
 from hookgate.hooks.key_checksums import is_hookgate_key
@@ -84,8 +85,18 @@ def shown_pattern(pattern: str) -> str:
     if pattern.endswith(WORD_END):
         pattern = pattern.removesuffix(WORD_END) + r"\b"
         if pattern.startswith("(") and pattern.endswith(r")\b"):
-            pattern = pattern[1:].removesuffix(r")\b") + r"\b"
+            pattern = _without_group(pattern)
     return pattern if len(pattern) <= _LONGEST else pattern[:_LONGEST] + "…"
+
+
+def _without_group(pattern: str) -> str:
+    """Return a pattern without the group around all of it but the boundary at its end, if it has one."""
+    inner = pattern[1:].removesuffix(r")\b")
+    try:
+        re.compile(inner)
+    except re.error:  # its first and its last parenthesis belong to different groups
+        return pattern
+    return rf"{inner}\b"
 
 
 def code(text: str) -> str:

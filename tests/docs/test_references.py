@@ -50,6 +50,16 @@ def test_the_page_of_options_has_each_policy() -> None:
     assert OPTIONS.keys() == BUILTINS.keys()
 
 
+def test_the_patterns_on_the_page_of_kinds_of_credentials_are_whole() -> None:
+    rows = re.findall(
+        r"^\| [A-Z][A-Z0-9_]+ \|.*?\| `+ ?(.+?) ?`+ \|", PAGES["credential-kinds.md"], re.MULTILINE
+    )
+    whole = [row.replace("\\|", "|") for row in rows if "…" not in row]
+    assert len(whole) > 300
+    for pattern in whole:
+        re.compile(pattern)
+
+
 def test_the_page_of_routes_is_that_of_the_program() -> None:
     page = PAGES["routes.md"]
     assert page == routes_reference(), "run: python docs/generators/routes_reference.py > docs/routes.md"

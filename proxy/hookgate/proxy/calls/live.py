@@ -304,8 +304,8 @@ class LiveSession:
             descriptions = await steps.run(declared_descriptions, request)
             self._rules.append(ToolCallEvents(self._tool_judge, descriptions))
         if self._result_events is not None:
-            names = DeclaredNames(await steps.run(declared_names, request))
-            self._result_events = replace(self._result_events, names=names)
+            declared = DeclaredNames(await steps.run(declared_names, request))
+            self._result_events = replace(self._result_events, names=declared)
         self._model = model
         self._record.note_model(model)
         self._config = read_object(request, "generationConfig")

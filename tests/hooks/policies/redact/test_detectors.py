@@ -179,6 +179,9 @@ def test_the_texts_of_real_clients_stay_as_they_are(scanner: Scanner) -> None:
         pytest.param(
             "subject_token_type='urn:ietf:params:aws:token-type:aws4_request'", "ASSIGNMENT", id="URN of AWS"
         ),
+        pytest.param('"pattern": "^arn:secret:[a-zA-Z0-9/_+=,.@-]+$"', "ASSIGNMENT", id="regular expression"),
+        pytest.param('"AWS::AppSync::ApiKey": "83c788859d3c6ab6"', "ASSIGNMENT", id="type"),
+        pytest.param('"AWS::MSK::BatchScramSecret": "b68c9a1a87dfd16e"', "ASSIGNMENT", id="longer type"),
         pytest.param("Bearer authentication-scheme-two", "BEARER", id="words"),
         pytest.param(f"hgk_{'a' * 10}_{'b' * 49}", "HOOKGATE_KEY", id="wrong checksum"),
     ],
@@ -186,6 +189,17 @@ def test_the_texts_of_real_clients_stay_as_they_are(scanner: Scanner) -> None:
 def test_what_fails_its_check_stays(text: str, kind: str) -> None:
     alone = Scanner([detector for detector in DETECTORS if detector.kind == kind])
     assert redacted(alone, f"so {text} is") == f"so {text} is"
+
+
+def test_a_variable_of_a_module_is_found_and_a_type_stays_at_every_split(scanner: Scanner) -> None:
+    variable, kind_of_resource = (
+        "$Config::Password = '83c788859d3c6ab6'",
+        '"AWS::A::ApiKey": "83c788859d3c6ab6"',
+    )
+    assert "83c7" not in redacted(scanner, variable)
+    for text in (variable, kind_of_resource):
+        whole = redacted(scanner, text)
+        assert {redacted(scanner, text[:at], text[at:]) for at in range(len(text))} == {whole}
 
 
 ISSUED = (

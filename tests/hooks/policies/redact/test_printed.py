@@ -83,6 +83,16 @@ def test_what_follows_a_key_stays(scanner: Scanner) -> None:
     assert redacted(scanner, text) == f"[PRIVATE_KEY]\n{certificate}"
 
 
+def test_a_key_whose_lines_are_torn_is_found_at_every_split(scanner: Scanner) -> None:
+    """Lines may be shorter than a run, and have small letters alone."""
+    begin, end = (f"-----{word} RSA PRIVATE KEY-----" for word in ("BEGIN", "END"))
+    text = "\n".join(
+        [begin, "", "q7kz", "w2lnx5rt8vd1m", "c4pb9yh3gj6fs0qz7kxw", "+t5m", "v8rd2nl4" * 3, end]
+    )
+    assert redacted(scanner, text) == "[PRIVATE_KEY]"
+    assert {redacted(scanner, text[:at], text[at:]) for at in range(len(text))} == {"[PRIVATE_KEY]"}
+
+
 BEHIND = {
     "line end": ("\\n", "\\n"),
     "line end, twice": ("\\\\n", "\\\\n"),

@@ -79,7 +79,7 @@ class Scanner:
         self._places = Places(self._detectors)
         self._by_beginning = ByBeginning(self._detectors)
         self._undecided = UndecidedText(self._detectors)
-        self.context = CONTEXT if any(detector.fits for detector in detectors) else LONGEST_ESCAPE
+        self.context = CONTEXT if any(each.fits and each.rule for each in detectors) else LONGEST_ESCAPE
         """The number of bytes before a place that matter there."""
         self._checks_left: float = math.inf
         self._is_brief = False

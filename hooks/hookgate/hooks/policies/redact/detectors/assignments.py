@@ -1,9 +1,10 @@
 """Secrets that only the text before them tells: names of fields, words, schemes and addresses."""
 
+import re
 from base64 import b64decode
 from urllib.parse import unquote
 
-from hookgate.hooks.policies.redact.detectors.detector import Detector
+from hookgate.hooks.policies.redact.detectors.detector import LONGEST_ESCAPE, Detector
 from hookgate.hooks.policies.redact.detectors.issued.formats import has_issued_format
 from hookgate.hooks.policies.redact.detectors.issued.row import key
 from hookgate.hooks.policies.redact.detectors.randomness import is_prefixed_key, is_random, is_random_letters
@@ -54,6 +55,7 @@ _VALUE_OF = (
 )
 _THEN = rf"(?:{_ASSIGNED}|[ \t]{{1,3}}|\n[ ]{{0,20}}|{_VALUE_OF}){_OPENED}"
 _LONGEST_ISSUED = 1024
+_IN_TYPE, _QUOTED = re.compile(r"::\w*\Z"), re.compile(r"[A-Z][A-Za-z]*\\{0,7}[\"']")
 # Random text has a letter next to a digit.
 _BEGUN = r"[A-Za-z_+/-]{12,}[0-9]|(?:[A-Za-z_+/-]+[0-9]|[0-9]+[A-Za-z])[A-Za-z0-9_+/-]{6}"
 _RANDOM = rf"((?:{_BEGUN})[A-Za-z0-9_~+/.|=-]*|[A-Za-z]{{20,}})"
@@ -83,6 +85,11 @@ def is_encoded_password(text: str) -> bool:
 def is_typed_password(text: str) -> bool:
     """Return whether an argument is a password with a digit, and not a word, path or address."""
     return is_bare_secret(text) and any(character.isdigit() for character in text)
+
+
+def is_no_type(before: str, match: str, _secret: str) -> bool:
+    """Return whether a match is a value of a field, and not of a type such as `"AWS::AppSync::ApiKey": …`."""
+    return not (_IN_TYPE.search(before[-LONGEST_ESCAPE:]) and _QUOTED.match(match))
 
 
 def is_unknown_key(text: str) -> bool:
@@ -201,6 +208,7 @@ ASSIGNMENTS = (
         f"{_NAME_BEFORE}{_IS}({VALUE})",
         group="credentials",
         within=secret_in,
+        fits=is_no_type,
         note="values of names such as `db_password`",
     ),
     key(

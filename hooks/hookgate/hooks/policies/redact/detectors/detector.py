@@ -135,7 +135,8 @@ class Detector:
     fits: Callable[[str, str, str], bool] | None = None
     """Returns whether a match counts: of the text before it, the match, and the text to replace.
 
-    The text before a match has up to `CONTEXT` bytes.
+    The text before a match has up to `CONTEXT` bytes. Unless it is that of a rule, it may have only
+    `LONGEST_ESCAPE` of them, and its result depends on no others.
     """
 
     @property

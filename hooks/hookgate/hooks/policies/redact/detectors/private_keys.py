@@ -22,8 +22,9 @@ _IN_RUN = (
 )
 _RUN = re.compile(rb"(?<![A-Za-z0-9+/=])%s{16,}+" % _IN_RUN)
 _REST_OF_RUN = re.compile(rb"%s*+" % _IN_RUN)
-# A run may be short if there are only line ends before it, escaped or not.
-_LINE_ENDS = re.compile(rb"(?:\s|\\{1,4}[nrt])*\\{0,4}")
+# A run may be short if there are only line ends before it, escaped or not, and lines that are even shorter.
+_SHORT_LINE = rb"(?:\s|\\{1,4}[nrt])+[A-Za-z0-9+/=]{1,15}(?=[\r\n]|\\{1,4}[nr])"
+_LINE_ENDS = re.compile(rb"(?:%s)*(?:\s|\\{1,4}[nrt])*\\{0,4}" % _SHORT_LINE)
 _HEADERS = 400
 """The maximum number of bytes from the BEGIN line to the first run, for headers such as `Proc-Type`."""
 _BETWEEN = 200

@@ -25,6 +25,9 @@ _WORDS = re.compile(r"[A-Za-z]+\d{0,4}(?:[-_.:/][A-Za-z]*\d{0,4})*")
 _PLACEHOLDER = re.compile(
     r"x{4,}|\*{3,}|\.{3,}|^(?:your|my)[-_]|example|placeholder|change[-_]?me|redacted", re.IGNORECASE
 )
+_PATTERN = re.compile(r"\[\^?[^\]\s]*(?:[Aa]-[Zz]|0-9)[^\]\s]*\]")
+"""A class of characters in a regular expression, such as `[A-Za-z0-9_]`."""
+
 _NO_PASSWORD = re.compile(rf"[*.xX]+|password|pass|pw|(?:{_ADDRESS}).*", re.DOTALL)
 
 
@@ -36,11 +39,13 @@ def is_marked(text: str) -> bool:
 def is_quoted_secret(text: str) -> bool:
     """Return whether a quoted value with a digit looks like a secret.
 
-    It has at least eight characters and is not a name, path, address or placeholder.
+    It has at least eight characters and is not a name, path, address, placeholder or regular expression.
     """
     if len(text) < 8 or not _LETTER.search(text) or bits_per_character(text) < 2.5:
         return False
-    return not (is_marked(text) or _NAMED.fullmatch(text) or _PLACEHOLDER.search(text))
+    if is_marked(text) or _NAMED.fullmatch(text):
+        return False
+    return not (_PLACEHOLDER.search(text) or _PATTERN.search(text))
 
 
 def is_bare_secret(text: str) -> bool:

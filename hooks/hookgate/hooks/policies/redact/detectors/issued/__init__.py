@@ -42,5 +42,8 @@ PUBLIC = (
     ("Twilio", "`AC`: the name of an account"),
     ("Google", "client IDs ending in `.apps.googleusercontent.com`"),
     ("Sentry", "DSNs without a password"),
+    ("DevCycle", "`dvc_client_`, `dvc_mobile_`"),
+    ("Aikido, Ramp, Lark", "`AIK_CLIENT_`, `ramp_id_`, `cli_`: names of clients"),
+    ("age", "`age1`: the recipient of a secret"),
 )
 """By issuer, what is public by design and therefore not replaced: publishable keys and names of accounts."""

@@ -4,9 +4,9 @@ from hookgate.hooks.policies.redact.detectors.issued.row import key
 
 DATA = (
     key("PLANETSCALE_TOKEN", "PlanetScale", r"pscale_(?:tkn|pw|oauth)_[A-Za-z0-9_=.-]{32,}"),
-    key("NEON_KEY", "Neon", r"napi_[a-z0-9]{60,}"),
+    key("NEON_KEY", "Neon", r"napi_[A-Za-z0-9]{60,}"),
     key("NEON_PASSWORD", "Neon: passwords of databases", r"npg_[A-Za-z0-9]{12,}\b"),
-    key("SUPABASE_KEY", "access tokens", r"sbp_(?:oauth_)?[0-9a-fA-F]{40}\b"),
+    key("SUPABASE_KEY", "access tokens", r"sbp_(?:oauth_|v0_)?[0-9A-Za-z]{40}\b"),
     key("SUPABASE_KEY", "secret keys", r"sb_secret_[A-Za-z0-9_-]{28,}"),
     key("MONGODB_SECRET", "MongoDB Atlas: service accounts", r"mdb_sa_sk_[A-Za-z0-9_-]{40,}"),
     key("COCKROACH_KEY", "CockroachDB", r"CCDB1_[A-Za-z0-9]{22}_[A-Za-z0-9]{40}\b"),
@@ -15,7 +15,7 @@ DATA = (
     key("XATA_KEY", "Xata", r"xau_[A-Za-z0-9]{30,}"),
     key("APPWRITE_KEY", "Appwrite", r"standard_[0-9a-fA-F]{100,}"),
     key("ELASTIC_KEY", "Elastic Cloud", r"essu_[A-Za-z0-9+/_-]{40,}={0,2}"),
-    key("ASTRA_TOKEN", "DataStax Astra", r"AstraCS:[A-Za-z0-9]{20,30}:[0-9a-f]{64}\b"),
+    key("ASTRA_TOKEN", "DataStax Astra", r"AstraCS:[A-Za-z0-9]{20,30}(?::[0-9a-f]{64})?\b"),
     key("PINECONE_KEY", "Pinecone", r"pcsk_[A-Za-z0-9_]{50,}"),
     key("CHROMA_KEY", "Chroma", r"ck-[A-Za-z0-9]{40,}\b"),
     key("TINYBIRD_TOKEN", "Tinybird", r"p\.eyJ[A-Za-z0-9_-]{20,}(?:\.[A-Za-z0-9_-]{20,})?"),

@@ -23,7 +23,7 @@ MESSAGES = (
     key("LINKEDIN_SECRET", "LinkedIn: client secrets", r"WPL_AP\d\.[A-Za-z0-9.]{12,}\.[A-Za-z0-9+/=]{8,}"),
     key("LINKEDIN_TOKEN", "LinkedIn", r"AQ[TUVWX][A-Za-z0-9_-]{100,}"),
     key("TIKTOK_TOKEN", "TikTok", r"(?:act|rft|clt)\.[A-Za-z0-9!]{60,}"),
-    key("PINTEREST_TOKEN", "Pinterest", r"pina_[A-Z0-9]{40,}"),
+    key("PINTEREST_TOKEN", "Pinterest", r"pina_[A-Za-z0-9_-]{32,}"),
     key("TWITCH_TOKEN", "Twitch", r"oauth:[a-z0-9]{30}\b"),
     key("DROPBOX_TOKEN", "Dropbox", r"sl\.(?:u\.)?[A-Za-z0-9_-]{80,}"),
     key("SENDGRID_KEY", "SendGrid", r"SG\.(?:[A-Za-z0-9_-]{16,32}\.[A-Za-z0-9_-]{16,64}|[A-Za-z0-9_=-]{66})"),
@@ -33,7 +33,7 @@ MESSAGES = (
     key("MANDRILL_KEY", "Mandrill", r"md-[A-Za-z0-9_-]{22}\b", is_random),
     key("BREVO_KEY", "Brevo", r"x(?:keysib|smtpsib)-[0-9a-fA-F]{64}-[A-Za-z0-9]{16}\b"),
     key("RESEND_KEY", "Resend", r"re_[A-Za-z0-9]{8}_[A-Za-z0-9]{20,}\b"),
-    key("MAILERSEND_TOKEN", "MailerSend", r"mlsn\.[0-9a-f]{64}\b"),
+    key("MAILERSEND_TOKEN", "MailerSend", r"mlsn\.[0-9A-Za-z]{40,}"),
     key("COURIER_KEY", "Courier", r"pk_(?:prod|test)_[A-Z0-9]{28}\b"),
     key("KLAVIYO_KEY", "Klaviyo", r"pk_[0-9a-f]{34}\b"),
     key("INTERCOM_TOKEN", "Intercom", r"dG9rO[A-Za-z0-9+/]{40,}={0,2}"),
@@ -42,4 +42,10 @@ MESSAGES = (
     key("TWILIO_KEY", "Twilio: API keys", r"SK[0-9a-fA-F]{32}\b"),
     key("PUBNUB_KEY", "PubNub", r"sec-c-[A-Za-z0-9]{36,}={0,2}"),
     key("SVIX_TOKEN", "Svix", r"testsk_[A-Za-z0-9._-]{32,}"),
+    key(
+        "CANADA_NOTIFY_KEY",
+        "GC Notify",
+        r"gcntfy-[A-Za-z0-9_]{1,40}-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b",
+    ),
+    key("SMOOCH_KEY", "Smooch", r"act_[0-9a-z]{24}\b", is_random),
 )

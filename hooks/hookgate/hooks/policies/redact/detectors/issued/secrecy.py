@@ -36,7 +36,7 @@ SECRECY = (
     key(
         "JWT",
         "encrypted, or in the form of a JWT",
-        r"ey[AJ][A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}(?:\.[A-Za-z0-9_-]+){0,2}",
+        r"(?:ey[A-Za-z0-9]|ewog|ewoi)[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}(?:\.[A-Za-z0-9_-]+){0,2}",
         is_random,
     ),
     key("JWT", "JSON web tokens in base64", r"ZXlK[A-Za-z0-9+/_-]{40,}={0,2}", is_random),
@@ -92,4 +92,5 @@ SECRECY = (
         r"SCRAM-SHA-256\$\d+:([A-Za-z0-9+/=]{16,}\$[A-Za-z0-9+/=]{40,}:[A-Za-z0-9+/=]{40,})",
     ),
     key("PASSWORD_HASH", "Windows", r"[0-9a-f]{32}:[0-9a-f]{32}:::", None),
+    key("PASSWORD_HASH", "Kerberos", r"\$krb5(?:asrep|tgs|pa)\$\d\d\$([^\s\"']{60,})", preceded_by=""),
 )

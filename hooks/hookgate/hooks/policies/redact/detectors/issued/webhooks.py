@@ -63,5 +63,13 @@ WEBHOOKS = (
         "WeCom",
         rf"qyapi\.weixin\.qq\.com{_SLASH}cgi-bin{_SLASH}webhook{_SLASH}send\?key=([0-9a-f-]{{36}})",
     ),
+    key(
+        "TINES_WEBHOOK", "Tines", rf"tines\.com{_SLASH}webhook{_SLASH}([a-z0-9]{{32}}{_SLASH}[a-z0-9]{{32}})"
+    ),
+    key(
+        "THINGSBOARD_TOKEN",
+        "ThingsBoard",
+        rf"thingsboard\.cloud{_SLASH}api{_SLASH}v1{_SLASH}([A-Za-z0-9]{{20}})",
+    ),
     key("PIPEDREAM_WEBHOOK", "Pipedream", r"e[no][a-z0-9]{10,20}\.m\.pipedream\.net"),
 )
