@@ -23,7 +23,7 @@ _INTRODUCTION = """\
 
 <!-- Made by: python -m benchmarks.collected > docs/detection.md -->
 
-What [redaction](redaction.md#how-well-it-detects) hides of credentials and personal data that others
+What [redaction](redaction-scope.md#how-well-it-detects) hides of credentials and personal data that others
 collected. A credential is hidden if no run of 60 % of it, at least ten characters, is left.
 
 ## Credentials
