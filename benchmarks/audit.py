@@ -38,8 +38,10 @@ from hookgate.proxy.audit.reading import AuditReader
 from hookgate.proxy.cli.audit import export_records
 from hookgate.proxy.cli.audit_verifying import verified_database
 from hookgate.proxy.config import AlertSettings
+from hookgate.proxy.observe.hook_tally import HookTally
 from hookgate.proxy.observe.outcomes import CallOutcome
-from hookgate.proxy.observe.record import BlockedOutput, CallRecord, HookTally, make_receipt
+from hookgate.proxy.observe.receipts import make_receipt
+from hookgate.proxy.observe.record import BlockedOutput, CallRecord
 from hookgate.proxy.observe.usage import Usage
 from hookgate.proxy.store.database import Database, open_audit, open_audit_index
 

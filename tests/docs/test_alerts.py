@@ -28,7 +28,7 @@ from hookgate.proxy.alerts.showing import test_messages as messages_of_a_test
 from hookgate.proxy.alerts.states import Firing, Room, advance
 from hookgate.proxy.config import AlertSettings, Config, read_config
 from hookgate.proxy.config.catalogue import config_schema
-from hookgate.proxy.observe.record import HookTally
+from hookgate.proxy.observe.hook_tally import HookTally
 from hookgate.proxy.observe.usage import Usage
 from hookgate.proxy.webhooks import signing_key
 

@@ -186,7 +186,8 @@ async def _serve(given: "_Given", log: CallLog) -> AsyncIterator[tuple[str, "Moc
     from hookgate.proxy.app import serve_on  # noqa: PLC0415  # see the module's docstring
     from hookgate.proxy.calls.gateway import Gateway  # noqa: PLC0415  # see the module's docstring
     from hookgate.proxy.config.reading import Sources  # noqa: PLC0415  # see the module's docstring
-    from hookgate.proxy.observe.record import CallRecord, make_receipt  # noqa: PLC0415  # see the module's docstring
+    from hookgate.proxy.observe.receipts import make_receipt  # noqa: PLC0415  # see the module's docstring
+    from hookgate.proxy.observe.record import CallRecord  # noqa: PLC0415  # see the module's docstring
     from hookgate.proxy.observe.usage import read_prices  # noqa: PLC0415  # see the module's docstring
     from hookgate.proxy.upstream.client import Upstreams  # noqa: PLC0415  # see the module's docstring
 

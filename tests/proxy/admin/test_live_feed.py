@@ -14,7 +14,8 @@ from support.wire import HI, UNARY, Wire, ask, connected, post, request_bytes
 
 from hookgate.proxy.admin.live_feed import MAX_READERS, MAX_WAITING, LiveFeed, Reader
 from hookgate.proxy.errors import ApiError
-from hookgate.proxy.observe.record import CallRecord, Receipts
+from hookgate.proxy.observe.receipts import Receipts
+from hookgate.proxy.observe.record import CallRecord
 
 DENY = {"BeforeModel": [{**says({"decision": "deny"}), "name": "guard"}]}
 

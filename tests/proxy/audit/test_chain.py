@@ -24,7 +24,8 @@ from hookgate.proxy.audit.entries import end_entry, event_entry, start_entry
 from hookgate.proxy.audit.jsonl import record_line, registration_line, stored_record_line
 from hookgate.proxy.audit.stored import StoredRecord, pack, unpack
 from hookgate.proxy.audit.verifying import Checker, VerificationReport, verify_lines
-from hookgate.proxy.observe.record import CallRecord, make_receipt
+from hookgate.proxy.observe.receipts import make_receipt
+from hookgate.proxy.observe.record import CallRecord
 
 CONTENT = {"request": {"contents": [{"parts": [{"text": "grüße"}]}]}}
 JSON = st.recursive(

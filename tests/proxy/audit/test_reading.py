@@ -14,7 +14,7 @@ from hookgate.proxy.audit import reading as queries
 from hookgate.proxy.audit.chain import Columns, audit_entry
 from hookgate.proxy.audit.entries import event_entry
 from hookgate.proxy.audit.reading import AuditReader, NewCalls
-from hookgate.proxy.observe.record import make_receipt
+from hookgate.proxy.observe.receipts import make_receipt
 from hookgate.proxy.store.models import audit_records, audit_writers
 
 BEGAN, PAUSE = 1_750_000_000_000, 40_000  # milliseconds; a record may be a minute older than one before it

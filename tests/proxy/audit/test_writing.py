@@ -40,7 +40,8 @@ from hookgate.proxy.audit.trail import Audit
 from hookgate.proxy.audit.writer import MAX_WAITING, Writer
 from hookgate.proxy.config import Config, StreamSettings
 from hookgate.proxy.errors import ApiError
-from hookgate.proxy.observe.record import AuditState, CallRecord, make_receipt
+from hookgate.proxy.observe.receipts import make_receipt
+from hookgate.proxy.observe.record import AuditState, CallRecord
 from hookgate.proxy.store import database
 
 

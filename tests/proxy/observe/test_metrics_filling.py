@@ -16,9 +16,9 @@ from support.wire import KEY, SSE, UNARY, ask, connected, peer, post, prompt
 
 from hookgate.proxy.config import Config
 from hookgate.proxy.keys.callers import hash_single_key
+from hookgate.proxy.observe.hook_tally import HookTally
 from hookgate.proxy.observe.metric_names import DURATION
 from hookgate.proxy.observe.metrics import Histograms, Metrics
-from hookgate.proxy.observe.record import HookTally
 from hookgate.proxy.observe.usage import read_prices
 
 Json = dict[str, Any]

@@ -14,7 +14,8 @@ from hookgate.proxy.admin.listener import AdminListener
 from hookgate.proxy.admin.listener import serve_admin as admin_listening
 from hookgate.proxy.observe.answer_meter import AnswerMeter
 from hookgate.proxy.observe.metrics import Metrics
-from hookgate.proxy.observe.record import CallRecord, Receipts
+from hookgate.proxy.observe.receipts import Receipts
+from hookgate.proxy.observe.record import CallRecord
 from hookgate.proxy.observe.usage import Usage
 
 Json = dict[str, Any]

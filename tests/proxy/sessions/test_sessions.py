@@ -11,7 +11,8 @@ from hookgate.proxy.calls.event_service import Rates
 from hookgate.proxy.config.session_bounds import MAX_SESSIONS
 from hookgate.proxy.keys.callers import AcceptedKeys
 from hookgate.proxy.observe import record as kept
-from hookgate.proxy.observe.record import AuditState, CallRecord, Receipts
+from hookgate.proxy.observe.receipts import Receipts
+from hookgate.proxy.observe.record import AuditState, CallRecord
 from hookgate.proxy.sessions import memory as effects
 from hookgate.proxy.sessions import sessions as local
 from hookgate.proxy.sessions.memory import HookEffect

@@ -10,7 +10,8 @@ from support.places import DOCS
 
 from hookgate.hooks import SessionContext
 from hookgate.proxy.audit.chain import audit_entry
-from hookgate.proxy.observe.record import BlockedOutput, HookTally
+from hookgate.proxy.observe.hook_tally import HookTally
+from hookgate.proxy.observe.record import BlockedOutput
 
 PAGE = (DOCS / "answers.md").read_text(encoding="utf-8")
 COMMANDS: list[str] = re.findall(r"\| `(hookgate audit .*?)` \|$", PAGE, re.MULTILINE)

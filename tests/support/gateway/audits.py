@@ -19,7 +19,9 @@ from hookgate.proxy.audit.verifying import VerificationReport, verify_database
 from hookgate.proxy.calls.gateway import Gateway
 from hookgate.proxy.config import Config
 from hookgate.proxy.config.models import AuditSettings as Settings
-from hookgate.proxy.observe.record import CallRecord, HookTally, make_receipt
+from hookgate.proxy.observe.hook_tally import HookTally
+from hookgate.proxy.observe.receipts import make_receipt
+from hookgate.proxy.observe.record import CallRecord
 from hookgate.proxy.observe.usage import Usage
 from hookgate.proxy.store.database import Database, open_audit
 

@@ -18,7 +18,8 @@ from hookgate.proxy.audit.index.reporting import Reports
 from hookgate.proxy.audit.index.searching import CallSearch
 from hookgate.proxy.audit.ledger import Ledger
 from hookgate.proxy.audit.reading import AuditReader
-from hookgate.proxy.observe.record import BlockedOutput, HookTally
+from hookgate.proxy.observe.hook_tally import HookTally
+from hookgate.proxy.observe.record import BlockedOutput
 from hookgate.proxy.observe.usage import Usage
 from hookgate.proxy.store.database import Database
 

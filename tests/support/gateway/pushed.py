@@ -19,7 +19,7 @@ from hookgate.proxy.calls.gateway import Gateway
 from hookgate.proxy.config import Config
 from hookgate.proxy.config.reading import find_sources
 from hookgate.proxy.observe.metrics import Metrics
-from hookgate.proxy.observe.record import Receipts
+from hookgate.proxy.observe.receipts import Receipts
 from hookgate.proxy.policy.table import PolicyRevision, PolicyTable, document_hash
 from hookgate.proxy.store.database import open_policies
 

@@ -26,7 +26,8 @@ from hookgate.proxy.audit.reading import EndedCall
 from hookgate.proxy.config.reading import EffectiveConfig
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.observe.metrics import TimeRange, Traffic
-from hookgate.proxy.observe.record import CALL_ID, Receipts
+from hookgate.proxy.observe.receipts import Receipts
+from hookgate.proxy.observe.record import CALL_ID
 from hookgate.proxy.observe.usage import Prices
 from hookgate.proxy.policy import PushedPolicy, settings_out_of_force
 from hookgate.translator.fields import JsonObject

@@ -25,7 +25,8 @@ from hookgate.proxy.audit.reading import (
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.observe.explaining import describe_blocked, explain_outcome, objects
 from hookgate.proxy.observe.outcomes import GUARDED
-from hookgate.proxy.observe.record import CALL_ID, Receipts
+from hookgate.proxy.observe.receipts import Receipts
+from hookgate.proxy.observe.record import CALL_ID
 from hookgate.translator.fields import JsonObject
 
 

@@ -20,7 +20,7 @@ from hookgate.proxy.config import LimitSettings
 from hookgate.proxy.config.values import host_and_port
 from hookgate.proxy.errors import ApiError, only_get
 from hookgate.proxy.observe.metrics import CONTENT_TYPE, Metrics
-from hookgate.proxy.observe.record import NO_RECEIPT, Receipts
+from hookgate.proxy.observe.receipts import NO_RECEIPT, Receipts
 from hookgate.proxy.policy import PushedPolicy, settings_out_of_force
 from hookgate.proxy.server.connection import error_response
 from hookgate.proxy.server.descriptors import ADMIN

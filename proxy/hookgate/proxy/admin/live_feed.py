@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from hookgate.proxy.errors import ApiError
-from hookgate.proxy.observe.record import Receipts
+from hookgate.proxy.observe.receipts import Receipts
 from hookgate.translator.fields import JsonObject
 from hookgate.translator.strictjson import dumps
 

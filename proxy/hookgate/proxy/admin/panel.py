@@ -38,7 +38,7 @@ from hookgate.proxy.config.values import host_and_port
 from hookgate.proxy.errors import ApiError, StoreError, only_get
 from hookgate.proxy.keys.table import KeyTable
 from hookgate.proxy.observe.metrics import Traffic
-from hookgate.proxy.observe.record import Receipts
+from hookgate.proxy.observe.receipts import Receipts
 from hookgate.proxy.observe.usage import read_prices
 from hookgate.proxy.policy import PushedPolicy
 from hookgate.proxy.policy.pushed import check_pushed

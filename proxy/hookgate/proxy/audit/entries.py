@@ -2,7 +2,8 @@
 
 from hookgate.proxy.audit import chain
 from hookgate.proxy.audit.chain import WHOSE, Entry, entry_columns
-from hookgate.proxy.observe.record import CallRecord, session_fields
+from hookgate.proxy.observe.receipts import session_fields
+from hookgate.proxy.observe.record import CallRecord
 from hookgate.translator.fields import JsonObject
 
 MASKED = "masked"

@@ -22,7 +22,8 @@ from hookgate.proxy.audit.retention import FirstNeeded, Retention, nothing_neede
 from hookgate.proxy.audit.writer import PendingEntries, Writer
 from hookgate.proxy.config.models import AuditSettings as Settings
 from hookgate.proxy.errors import ApiError
-from hookgate.proxy.observe.record import CALL_ID, AuditState, CallRecord, make_receipt
+from hookgate.proxy.observe.receipts import make_receipt
+from hookgate.proxy.observe.record import CALL_ID, AuditState, CallRecord
 from hookgate.proxy.routes.table import Route
 from hookgate.proxy.store.database import FAILURES, open_audit, reason
 from hookgate.translator.fields import JsonObject

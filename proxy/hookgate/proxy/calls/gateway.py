@@ -35,7 +35,8 @@ from hookgate.proxy.keys.callers import (
 )
 from hookgate.proxy.observe import logs
 from hookgate.proxy.observe.metrics import Metrics
-from hookgate.proxy.observe.record import BUDGET_HEADER, NO_RECEIPT, RECEIPT_HEADER, CallRecord, Receipts
+from hookgate.proxy.observe.receipts import NO_RECEIPT, RECEIPT_HEADER, Receipts
+from hookgate.proxy.observe.record import BUDGET_HEADER, CallRecord
 from hookgate.proxy.observe.tracing import Traces
 from hookgate.proxy.routes.cross_origin import allow_call, allowed_origin, is_preflight, readable_by
 from hookgate.proxy.routes.table import GUARDRAIL, Route, Routes, without_prefix

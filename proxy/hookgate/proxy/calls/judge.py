@@ -32,7 +32,8 @@ from hookgate.hooks.settings import Layer
 from hookgate.proxy.approvals.requests import AskedCall
 from hookgate.proxy.calls.endings import Ended, Replacement
 from hookgate.proxy.errors import policy_denied
-from hookgate.proxy.observe.record import BlockedOutput, CallRecord, asking_hooks, denying_hooks
+from hookgate.proxy.observe.hook_tally import asking_hooks, denying_hooks
+from hookgate.proxy.observe.record import BlockedOutput, CallRecord
 from hookgate.proxy.routes.table import Route
 from hookgate.proxy.sessions.sessions import OpenSession, ReportedKind
 from hookgate.translator import synthetic_response, text_response

@@ -13,7 +13,7 @@ from hookgate.proxy.calls.endings import Ended
 from hookgate.proxy.calls.judge import Judge
 from hookgate.proxy.calls.session_events import run_session_events
 from hookgate.proxy.calls.tools import ToolSelection
-from hookgate.proxy.observe.record import selecting_hooks
+from hookgate.proxy.observe.hook_tally import selecting_hooks
 from hookgate.proxy.sessions.memory import Result, prompt_of
 from hookgate.proxy.sessions.sessions import OpenSession, ReportedKind
 from hookgate.translator import (

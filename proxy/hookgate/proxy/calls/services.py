@@ -13,7 +13,8 @@ from hookgate.proxy.errors import UPSTREAM_BROKE, UPSTREAM_FAILED, ApiError
 from hookgate.proxy.keys.callers import Callers, load_named_keys
 from hookgate.proxy.observe.content import open_transcripts
 from hookgate.proxy.observe.logs import note_cause
-from hookgate.proxy.observe.record import AuditState, CallRecord, Receipts
+from hookgate.proxy.observe.receipts import Receipts
+from hookgate.proxy.observe.record import AuditState, CallRecord
 from hookgate.proxy.observe.usage import NO_USAGE, Usage, read_prices
 from hookgate.proxy.routes.table import Route
 from hookgate.proxy.sessions.bypass import Bypasses

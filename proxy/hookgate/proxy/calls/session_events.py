@@ -17,7 +17,8 @@ from hookgate.hooks.events.tool import result_of
 from hookgate.proxy.calls.call import Call
 from hookgate.proxy.calls.endings import AskAgain, Ended
 from hookgate.proxy.calls.judge import NO_REASON, Judge
-from hookgate.proxy.observe.record import BlockedOutput, denying_hooks
+from hookgate.proxy.observe.hook_tally import denying_hooks
+from hookgate.proxy.observe.record import BlockedOutput
 from hookgate.proxy.sessions.bypass import bypass_denial, new_results, unannounced_tools
 from hookgate.proxy.sessions.memory import (
     ConversationMemory,

@@ -16,9 +16,10 @@ from prometheus_client.utils import floatToGoString
 
 from hookgate.hooks.engine_reloader import EngineReloader
 from hookgate.proxy.observe import metric_names
+from hookgate.proxy.observe.hook_tally import HookTally
 from hookgate.proxy.observe.metric_names import MetricName
 from hookgate.proxy.observe.outcomes import GUARDED, OUTCOMES
-from hookgate.proxy.observe.record import CallRecord, HookTally
+from hookgate.proxy.observe.record import CallRecord
 from hookgate.proxy.observe.usage import Prices
 from hookgate.proxy.policy.pushed import PolicyState
 from hookgate.translator.fields import JsonObject

@@ -1,11 +1,11 @@
-"""The record of one call, filled in while the call runs, and its receipt.
+"""The record of one call, filled in while the call runs.
 
 It contains no content of the call, except what the audit or a trace keeps.
 """
 
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum, auto
 from functools import partial
@@ -15,12 +15,11 @@ from typing import Self
 
 from hookgate.hooks import CallEnd, CallState, Run, SessionContext, Verdict
 from hookgate.hooks.session import UNREADABLE_MODEL, ExpectedUse, LimitUse
-from hookgate.hooks.settings import ADVISORY, BuiltinConfig, Hook
-from hookgate.hooks.timestamps import utc_text
+from hookgate.hooks.settings import ADVISORY, Hook
 from hookgate.proxy.errors import POLICY_DENIED, UPSTREAM_FAILED, ApiError
-from hookgate.proxy.fair_mapping import FairMapping
 from hookgate.proxy.observe.content import CallContent
 from hookgate.proxy.observe.explaining import DECIDES
+from hookgate.proxy.observe.hook_tally import HookTally, add_count, hook_type
 from hookgate.proxy.observe.outcomes import CallOutcome
 from hookgate.proxy.observe.trace_context import Trace, new_span
 from hookgate.proxy.observe.usage import NO_USAGE, Usage
@@ -29,12 +28,9 @@ from hookgate.translator.fields import JsonObject
 MAX_BLOCKED = 50
 """The maximum number of blocked outputs that a call's record lists. The others are only counted."""
 
-MAX_FOUND = 20
-"""The maximum number of findings of a hook that a call's record lists. The others are only counted."""
 
 _LONGEST_REASON = 300
 _LONGEST_NAME = 200
-_LONGEST_PLACE = 240
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,28 +49,6 @@ class BlockedOutput:
         """Return the fields for receipts and records, with long texts cut off."""
         fields = {"event": self.event, "hooks": list(self.hooks), "reason": self.reason[:_LONGEST_REASON]}
         return {**fields, "tool": self.tool[:_LONGEST_NAME]} if self.tool else fields
-
-
-def denying_hooks(runs: Iterable[Run]) -> tuple[str, ...]:
-    """Return the names of the hooks that denied or stopped, in the order of their runs."""
-    outputs = ((run.hook.name, run.applied_output() or {}) for run in runs)
-    denied = (
-        name
-        for name, output in outputs
-        if output.get("decision") == "deny" or output.get("continue") is False
-    )
-    return tuple(dict.fromkeys(denied))
-
-
-def asking_hooks(runs: Iterable[Run]) -> tuple[str, ...]:
-    """Return the names of the hooks that decided `ask`, in the order of their runs."""
-    outputs = ((run.hook.name, run.applied_output() or {}) for run in runs)
-    return tuple(dict.fromkeys(name for name, output in outputs if output.get("decision") == "ask"))
-
-
-def selecting_hooks(runs: Iterable[Run]) -> tuple[str, ...]:
-    """Return the names of the BeforeToolSelection hooks that selected tools."""
-    return tuple(dict.fromkeys(run.hook.name for run in runs if run.changes and not run.only_observes))
 
 
 CALL_ID = re.compile(r"[0-9a-f]{32}")
@@ -133,95 +107,6 @@ class UpstreamAttempt:
     def waited(self) -> float:
         """Seconds until the answer began."""
         return self.answered - self.began if self.answered else 0.0
-
-
-@dataclass(slots=True)
-class HookTally:
-    """The totals of all runs of one hook for one event of a call."""
-
-    event: str
-    hook: str
-    type: str
-    """The kind of hook, or `builtin:` and the policy's name."""
-    mode: str
-    runs: int = 0
-    bytes: int = 0
-    """The total size of the bodies that it saw, as received; the request's for events without one."""
-    seconds: float = 0.0
-    failures: int = 0
-    causes: dict[str, int] = field(default_factory=dict)
-    """How often runs failed for which cause, such as `timeout`: see `HookError.cause`."""
-    denials: int = 0
-    """Runs in which the hook itself denied; denials by `on_error` are counted in `decisions` only."""
-    began: float = 0.0
-    """When its first run began, on the monotonic clock; 0 if there was none."""
-    ended: float = 0.0
-    decisions: dict[str, int] = field(default_factory=dict)
-    """Its decisions, in observe mode those it would have made: allow, ask, deny, stop, answer."""
-    edits: set[str] = field(default_factory=set)
-    """The fields that it changed, or in observe mode would have changed."""
-    findings: dict[str, int] = field(default_factory=dict)
-    """A policy's findings, by kind."""
-    found: list[dict[str, str]] = field(default_factory=list)
-    """The first of these findings, each with its `kind`, `source`, `place` and `hash`."""
-    redacted: bool = False
-    """Whether it has marked the answer as redacted."""
-
-    def add(self, run: Run, size: int) -> None:
-        """Add a run on a body of `size` bytes."""
-        self.runs += 1
-        self.bytes += size
-        self.seconds += run.seconds
-        self.began = self.began or run.began
-        self.ended = max(self.ended, run.began + run.seconds)
-        if run.failure is not None:
-            self.failures += 1
-            _count(self.causes, run.failure.cause)
-        if run.output is None and run.failure is None:  # most runs have nothing to add
-            _count(self.decisions, "allow")
-            return
-        specific = (run.output or {}).get("hookSpecificOutput") or {}
-        self.edits |= run.changes.keys()
-        decision = _decision(run)
-        _count(self.decisions, decision)
-        self.denials += decision in ("deny", "stop") and run.failure is None
-        self.redacted |= specific.get("redacted") is True and not run.only_observes
-        findings = specific.get("findings")
-        for kind, count in findings.items() if isinstance(findings, dict) else ():
-            if type(count) is int and count > 0:  # hooks may return anything under this key
-                _count(self.findings, kind, count)
-        self._note_found(specific.get("found"))
-
-    def _note_found(self, found: object) -> None:
-        """Add findings. Hooks may return anything as such."""
-        for each in found if isinstance(found, list) and self.findings else ():
-            if len(self.found) == MAX_FOUND:
-                return
-            if isinstance(each, dict):
-                texts = ((name, each.get(name)) for name in ("kind", "source", "place", "hash"))
-                self.found.append({n: text[:_LONGEST_PLACE] for n, text in texts if isinstance(text, str)})
-
-
-def _count(counts: dict[str, int], name: str, count: int = 1) -> None:
-    counts[name] = counts.get(name, 0) + count
-
-
-def _decision(run: Run) -> str:
-    output = run.output_or_denial() or {}
-    if output.get("continue") is False:
-        return "stop"
-    if (
-        run.hook.event == "BeforeModel"
-        and (output.get("hookSpecificOutput") or {}).get("llm_response") is not None
-    ):
-        return "answer"
-    return str(output.get("decision") or "allow")
-
-
-def hook_type(hook: Hook) -> str:
-    """Return the type of a hook; for a builtin hook with the name of its policy."""
-    config = hook.config
-    return f"builtin:{config.builtin}" if isinstance(config, BuiltinConfig) else config.type
 
 
 class AuditState(IntEnum):  # unlike Enum, it is hashed without a call of a Python function
@@ -528,7 +413,7 @@ class CallRecord:
         found: dict[str, int] = {}
         for tally in self.hooks.values():
             for kind, count in tally.findings.items():
-                _count(found, kind, count)
+                add_count(found, kind, count)
         return found
 
 
@@ -537,154 +422,3 @@ BUDGET_HEADER = "x-hookgate-budget"
 
 _NEAR = 0.8
 """The share of a limit from which on callers are warned."""
-
-RECEIPT_HEADER = "x-hookgate-receipt"
-
-NO_RECEIPT = (
-    "There is no such receipt for this key: the ID is unknown, its call has not ended yet, or it is too old."
-)
-
-KEPT_RECEIPTS = 10_000
-"""The maximum number of receipts in memory. Beyond it, the key with the most receipts loses the oldest."""
-
-
-class Receipts:
-    """The latest receipts, each with the name of its caller's key: other callers cannot read it."""
-
-    def __init__(self) -> None:
-        self._shares: FairMapping[str, None] = FairMapping(KEPT_RECEIPTS)
-        self._kept: dict[str, tuple[str, JsonObject]] = {}  # in the order in which the calls ended
-        self.watchers: list[Callable[[JsonObject], None]] = []
-        """Called with each new receipt; they must not block."""
-
-    def add(self, record: CallRecord, share: str | None = None) -> JsonObject:
-        """Create, keep and return the receipt of a call that has ended.
-
-        It counts for `share`, by default that of the caller's key.
-        """
-        receipt = make_receipt(record)
-        self.keep(receipt, share)
-        return receipt
-
-    def keep(self, receipt: JsonObject, share: str | None = None) -> None:
-        """Keep a receipt. It counts for `share`, by default that of the caller's key."""
-        key, receipt_id = (receipt["session"] or {}).get("key", ""), receipt["receipt"]
-        if len(self._shares) >= KEPT_RECEIPTS and (oldest := self._shares.oldest()) is not None:
-            self._shares.drop(*oldest)
-            del self._kept[oldest[1]]
-        self._shares.store(key if share is None else share, receipt_id, None)
-        self._kept[receipt_id] = key, receipt
-        for watcher in self.watchers:
-            watcher(receipt)
-
-    def receipt_for(self, receipt_id: str, key: str | None = None) -> JsonObject | None:
-        """Return a receipt by its ID, or None if it is not kept or, with `key`, belongs to another key."""
-        own_key, kept = self._kept.get(receipt_id, ("", None))
-        return kept if key is None or key == own_key else None
-
-    def latest(self, before: str = "") -> Iterator[JsonObject]:
-        """Yield receipts, the latest first.
-
-        With `before`, the ID of a receipt, yields only older ones, or none if that receipt is no longer kept.
-        """
-        started = not before
-        for receipt_id, (_, receipt) in reversed(list(self._kept.items())):
-            if started:
-                yield receipt
-            started = started or receipt_id == before
-
-
-def _refused(record: CallRecord) -> JsonObject:
-    return {"path": record.refused_path, "reason": record.reasons.get("gateway", "")}
-
-
-def make_receipt(record: CallRecord) -> JsonObject:
-    """Return the receipt of a call that has ended, as JSON. Times are in milliseconds."""
-    return {
-        "receipt": record.id,
-        "request_id": record.request_id,
-        "began": utc_text(record.began),
-        "route": {"kind": record.kind, "path": record.route},
-        **({"refused": _refused(record)} if record.refused_path else {}),
-        **({"event": record.event} if record.event else {}),
-        "session": session_fields(record.session) if record.session else None,
-        **({"issued_key": record.issued_key} if record.issued_key else {}),
-        "model": record.model or None,
-        **({"answered_by": record.answered_by} if record.was_rerouted else {}),
-        "revision": record.revision or None,
-        "outcome": record.outcome,
-        "status": record.status or None,
-        "bytes": {"request": record.request_bytes, "answer": record.answer_bytes},
-        **({"upload": record.upload} if record.upload else {}),
-        **({"live": record.live} if record.live else {}),
-        "upstream_requests": record.upstream_requests,
-        **({"attempts": attempts} if (attempts := _attempts_with_credentials(record)) else {}),
-        "usage": {
-            "input_tokens": record.usage.input_tokens,
-            "output_tokens": record.usage.output_tokens,
-            "cached_tokens": record.usage.cached_tokens,
-            "cost": record.cost,
-            **_estimate(record.estimated_usage),
-        },
-        "timings": {
-            "before_ms": _ms(record.before_seconds),
-            "upstream_ms": _ms(record.upstream_seconds),
-            "first_byte_ms": _ms(record.first_seconds),
-            "total_ms": _ms(record.seconds),
-        },
-        "bypasses": record.bypasses,
-        "degraded": list(record.degraded),
-        **({"not_applied": list(record.not_applied)} if record.not_applied else {}),
-        "redacted": sorted({tally.hook for tally in record.hooks.values() if tally.redacted}),
-        "blocked_count": record.blocked_count,
-        "blocked": [each.as_json() for each in record.blocked],
-        **({"approvals": list(record.approvals)} if record.approvals else {}),
-        "hooks": [_hook(tally) for tally in record.hooks.values()],
-    }
-
-
-def _estimate(usage: Usage) -> JsonObject:
-    tokens = {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens}
-    return {"estimated": tokens} if any(tokens.values()) else {}
-
-
-def _attempts_with_credentials(record: CallRecord) -> list[JsonObject]:
-    """Return the requests to the upstream that were sent with the gateway's credentials."""
-    return [
-        {
-            "credential": each.credential,
-            **({"location": each.location} if each.location else {}),
-            "status": each.status or None,
-            "ms": _ms(each.waited),
-        }
-        for each in record.attempts
-        if each.credential
-    ]
-
-
-def session_fields(session: SessionContext) -> JsonObject:
-    """Return the fields of a session that receipts and records contain."""
-    fields = {"id": session.session_id, "client": session.client, "key": session.key, "team": session.team}
-    return {name: value for name, value in fields.items() if value}
-
-
-def _hook(tally: HookTally) -> JsonObject:
-    return {
-        "event": tally.event,
-        "hook": tally.hook,
-        "type": tally.type,
-        "mode": tally.mode,
-        "runs": tally.runs,
-        "bytes": tally.bytes,
-        "ms": _ms(tally.seconds),
-        "decisions": dict(tally.decisions),
-        "edits": sorted(tally.edits),
-        "findings": dict(tally.findings),
-        **({"found": list(tally.found)} if tally.found else {}),
-        "failures": tally.failures,
-        **({"causes": dict(tally.causes)} if tally.causes else {}),
-    }
-
-
-def _ms(seconds: float | None) -> float | None:
-    return None if seconds is None else round(seconds * 1000, 3)

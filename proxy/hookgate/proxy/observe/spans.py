@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 from urllib.parse import urlsplit
 
-from hookgate.proxy.observe.record import CallRecord, HookTally, UpstreamAttempt
+from hookgate.proxy.observe.hook_tally import HookTally
+from hookgate.proxy.observe.record import CallRecord, UpstreamAttempt
 from hookgate.proxy.observe.trace_context import Trace, new_span
 
 Value = str | int | float | Sequence[str]

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 from hookgate.proxy.observe.explaining import explain_outcome
 from hookgate.proxy.observe.outcomes import JUDGED
-from hookgate.proxy.observe.record import CallRecord, make_receipt
+from hookgate.proxy.observe.receipts import make_receipt
+from hookgate.proxy.observe.record import CallRecord
 from hookgate.proxy.replay.recordings import RecordedEnd
 from hookgate.translator.fields import JsonObject, read_object
 

@@ -12,7 +12,7 @@ from hookgate.hooks.settings.configuration import Group
 from hookgate.hooks.trust import TrustStore
 from hookgate.proxy.audit.reading import CallDetail
 from hookgate.proxy.errors import ApiError
-from hookgate.proxy.observe.record import make_receipt
+from hookgate.proxy.observe.receipts import make_receipt
 from hookgate.proxy.observe.usage import Prices
 from hookgate.proxy.replay.recordings import RecordedEnd, RecordedStart, read_calls, stored_document
 from hookgate.proxy.replay.report import decisions_by_rule

@@ -25,7 +25,7 @@ from hookgate.proxy.config.values import host_and_port
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.observe import logs
 from hookgate.proxy.observe.metrics import Metrics
-from hookgate.proxy.observe.record import Receipts
+from hookgate.proxy.observe.receipts import Receipts
 from hookgate.proxy.observe.usage import read_prices
 from hookgate.proxy.policy.unmet_conditions import warn_of_unmet_conditions
 from hookgate.proxy.replay.comparisons import PolicyComparisons

@@ -14,7 +14,7 @@ from hookgate.proxy.audit.trail import Audit
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.keys.callers import AcceptedKeys
 from hookgate.proxy.observe.metrics import Metrics
-from hookgate.proxy.observe.record import KEPT_RECEIPTS, Receipts
+from hookgate.proxy.observe.receipts import KEPT_RECEIPTS, Receipts
 from hookgate.proxy.server.connection import error_response
 from hookgate.proxy.server.tls import Certificate
 from hookgate.proxy.workers.sockets import WorkerSockets
