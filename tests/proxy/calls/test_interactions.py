@@ -265,9 +265,12 @@ async def test_a_secret_in_any_field_of_an_answer_does_not_reach_the_client() ->
             gateway_before(upstream.url, {"AfterModel": [REDACT]}) as url,
         ):
             answer = await post(url, PATH, HI)
-        assert answer.status == 200, answer.body
         assert SECRET.encode() not in answer.body
         users = ("user_input", "function_result")
+        if any(step["type"] in users for step in body["steps"]):  # the request does not have them
+            assert answer.status == 502
+            continue
+        assert answer.status == 200, answer.body
         said = [step for step in answer.json["steps"] if step["type"] not in users]
         assert ENCODED not in json.dumps(said)
     events = [event for event in planted(InteractionSSEEvent) if event["event_type"] != "error"]
