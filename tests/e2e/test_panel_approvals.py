@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, expect
-from support.gateway.approving import asked_call, now
+from support.gateway.approving import ASKS, asked_call, now
 from support.gateway.browser import Scheme, browsing, go, running_browser, violations
 from support.gateway.panel import panel_gateway
 from support.operating.receivers import SECRET
+from support.wire import KEY, UNARY, post, prompt
 
 from hookgate.proxy.approvals.links import Links
 from hookgate.proxy.approvals.requests import ApprovalRequest
@@ -64,6 +65,23 @@ async def test_a_request_is_read_and_decided(
             await expect(page.locator("dl")).to_contain_text("admin token approved (once)")
             await go(page, "#/")
             await expect(page.get_by_text("calls that wait for a person")).to_be_visible()
+
+
+async def test_the_page_of_a_call_says_who_was_asked(browser: Browser, tmp_path: Path) -> None:
+    script = {
+        "rules": [{"answer": {"parts": [{"functionCall": {"name": "send_mail", "args": {"to": EVIL}}}]}}]
+    }
+    async with panel_gateway(
+        tmp_path, {"BeforeTool": [ASKS]}, script, approvals=APPROVALS, alerts=ALERTS, audit={}
+    ) as gateway:
+        answer = await post(gateway.url, UNARY, prompt("send it"), KEY)
+        async with browsing(browser, gateway.link) as page:
+            await go(page, f"#/calls/{answer.headers['x-hookgate-receipt']}")
+            await expect(page.get_by_role("heading", name="People were asked")).to_be_visible()
+            asked = page.get_by_role("listitem").filter(has_text="asked, request").first
+            assert await violations(page) == []
+            await asked.get_by_role("link").click()
+            await expect(page.locator("pre")).to_contain_text("<img src=x onerror=alert(1)>")
 
 
 async def test_the_page_of_a_link_decides_with_its_form(browser: Browser, tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ import { get, post } from "./api.js";
 import { content } from "./content.js";
 import { el, fill, svg } from "./dom.js";
 import { bytes, count, ms, when } from "./format.js";
-import { badge, facts, heading, note, reasons, section, sessionLink } from "./parts.js";
+import { badge, facts, heading, link, note, reasons, section, sessionLink } from "./parts.js";
 import { table } from "./table.js";
 import { trial } from "./trial.js";
 
@@ -33,6 +33,8 @@ const FOUND = [
 
 const counted = (words) => Object.entries(words ?? {}).map(([word, times]) => (times > 1 ? `${word} ${count(times)}×` : word)).join(", ");
 
+const listed = (fields) => Object.entries(fields).map(([name, value]) => `${name.replaceAll("_", " ")} ${value}`).join(", ");
+
 export async function showCall({ parts: [id], person }) {
   const told = await get(`calls/${id}`); // the first digits of an ID suffice
   const call = told.facts;
@@ -41,7 +43,7 @@ export async function showCall({ parts: [id], person }) {
     title: name,
     node: [
       heading(name, badge(call.outcome)),
-      el("div", { class: "columns" }, section("Receipt", receipt(call), reasons(call.reasons), blocked(call)), section("Time", timeline(call.timings))),
+      el("div", { class: "columns" }, section("Receipt", receipt(call), reasons(call.reasons), blocked(call), asked(call)), section("Time", timeline(call.timings))),
       ...acts(call, person),
       section("Hooks", call.hooks?.length ? table("What each hook did", HOOKS, call.hooks) : note("No hook ran for this call.")),
       ...findings(call.hooks ?? []),
@@ -125,6 +127,9 @@ function receipt(call) {
     ["cost", usage?.cost],
     ["bypasses", call.bypasses ? count(call.bypasses) : ""],
     ["degraded hooks", call.degraded?.join(", ")],
+    ["not applied", call.not_applied?.join(", ")],
+    ["upload", call.upload && listed(call.upload)],
+    ["audio and pictures, in bytes", call.live && listed(call.live)],
     ...Object.entries(records).map(([name, record]) => [`audit record, ${name}`, el("code", {}, `${record.writer}/${record.seq} ${record.hash.slice(0, 16)}…`)]),
   ]);
 }
@@ -137,6 +142,15 @@ function blocked({ blocked: found = [], blocked_count: total = found.length }) {
     el("span", { class: "muted" }, ` ${each.event}, by ${each.hooks.join(", ") || "the gateway"}`)));
   const more = total > found.length ? note(`${count(total - found.length)} more are not listed.`) : null;
   return [el("h3", {}, "Blocked"), el("ul", {}, lines), more];
+}
+
+/** Return what people have decided about tool calls, or that they were asked. */
+function asked({ approvals = [] }) {
+  if (approvals.length === 0) return null;
+  const lines = approvals.map(({ request, result, by = [], scope }) => el("li", {}, el("strong", {}, result),
+    by.length ? ` by ${by.join(", ")}` : "", scope ? ` for: ${scope}` : "",
+    request ? [", request ", link(`#/approvals/${request}`, el("code", {}, request.slice(0, 8)))] : ""));
+  return [el("h3", {}, "People were asked"), el("ul", {}, lines)];
 }
 
 const WIDTH = 600;
