@@ -144,7 +144,8 @@ async def test_everything_about_a_person_is_erased_and_nothing_of_others(
 
 
 async def test_the_chain_verifies_after_an_erasure_which_is_on_record(state: Path, url: str | None) -> None:
-    await data("erase", "--person", "alice", "--yes", "--by", "dpo", state=state, url=url)
+    erased = await data("erase", "--person", "alice", "--yes", "--by", "dpo", state=state, url=url)
+    assert "Gateways will refuse all calls with " in erased.out
     report = report_of(state, url)
     assert (report.problems, report.without_content) == ([], 31)
     env = {"HOOKGATE_STORE__URL": plain(url)}
