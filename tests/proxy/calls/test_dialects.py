@@ -548,8 +548,8 @@ async def test_a_call_of_a_tool_that_the_request_does_not_declare_is_refused(api
     """Some clients run the tool `shell` then."""
     script = {
         "rules": [
-            {"when": {"tool_response": "Shell"}, "answer": {"text": "I did not."}},
-            {"answer": {"parts": [{"functionCall": {"name": "Shell", "args": {}}}]}},
+            {"when": {"tool_response": "shel"}, "answer": {"text": "I did not."}},
+            {"answer": {"parts": [{"functionCall": {"name": "shel", "args": {}}}]}},
         ]
     }
     async with running_gateway({"BeforeTool": [runs(no_shell)]}, script, ASKS_AGAIN) as gateway:

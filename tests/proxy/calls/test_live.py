@@ -535,7 +535,7 @@ async def test_tool_calls_pass_the_tool_gate_and_the_model_learns_of_refusals() 
 
 async def test_a_call_of_a_tool_that_the_setup_does_not_declare_is_blocked() -> None:
     """Some clients would run `get_weather` then."""
-    calls = [{"id": "1", "name": "Get_Weather", "args": {}}, {"id": "2", "name": "launch", "args": {}}]
+    calls = [{"id": "1", "name": "getweather", "args": {}}, {"id": "2", "name": "launch", "args": {}}]
     model = ScriptedModel({"clientContent": [{"toolCall": {"functionCalls": calls}}], "toolResponse": [END]})
     hooks = {"BeforeTool": [runs(lambda _: None)]}
     async with session(model, hooks, setup={"setup": {"model": MODEL, "tools": TOOLS}}) as client:

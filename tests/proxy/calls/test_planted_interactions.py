@@ -198,8 +198,12 @@ async def test_a_secret_in_any_text_field_of_an_answer_does_not_reach_the_client
         for where, value in leaves(interactions.Interaction)
     ]
     assert len(found) > 1000
-    assert await refused_alone(found, accepted) == []
+    refused = await refused_alone(found, accepted)
+    assert {step["type"] for _, body in refused for step in body["steps"]} == USERS
 
+
+USERS = {"user_input", "function_result"}
+"""The steps of which an interaction only repeats those of its request."""
 
 CONTEXT: dict[str, tuple[list[Json], list[Json]]] = {
     "interaction.created": ([], []),
@@ -232,4 +236,4 @@ async def test_a_secret_in_any_text_field_of_an_event_does_not_reach_the_client(
         by_type[leaf[1].get("event_type")].append(leaf)
     refused = [each for group in by_type.values() for each in await refused_alone(group, accepted)]
     assert len(found) > 1400
-    assert len(refused) < 20
+    assert len([each for _, each in refused if each.get("step", {}).get("type") not in USERS]) < 20

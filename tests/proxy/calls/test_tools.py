@@ -288,7 +288,7 @@ def observed(hooks: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("target", [UNARY, SSE], ids=["whole", "stream"])
-@pytest.mark.parametrize("name", ["Write_File", "write_file ", "write-file", "edit_file", "write_file\u200b"])
+@pytest.mark.parametrize("name", ["writefile", "write_file ", "write-file", "edit_file", "write_file\u200b"])
 async def test_a_call_of_a_tool_that_is_not_declared_is_blocked(target: str, name: str) -> None:
     """Some clients would run a declared tool instead, which the policy denies."""
     rules = [{"times": 1, "answer": {"parts": [call(name)]}}, {"answer": {"text": "Then not."}}]

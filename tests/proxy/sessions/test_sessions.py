@@ -10,7 +10,7 @@ from hookgate.proxy.calls import event_service
 from hookgate.proxy.calls.event_service import Rates
 from hookgate.proxy.config.session_bounds import MAX_SESSIONS
 from hookgate.proxy.keys.callers import AcceptedKeys
-from hookgate.proxy.observe import record as kept
+from hookgate.proxy.observe import receipts as kept
 from hookgate.proxy.observe.receipts import Receipts
 from hookgate.proxy.observe.record import AuditState, CallRecord
 from hookgate.proxy.sessions import memory as effects

@@ -69,7 +69,7 @@ def _empty(connection: psycopg.Connection) -> None:
     query += " AND relname <> 'alembic_version' AND pg_relation_size(oid) > 0"
     used = [name for (name,) in connection.execute(query)]
     if used:
-        connection.execute(f"TRUNCATE {', '.join(used)} CASCADE".encode())
+        connection.execute(f"TRUNCATE {', '.join(used)} RESTART IDENTITY CASCADE".encode())
 
 
 def _has_tables(connection: psycopg.Connection) -> bool:
