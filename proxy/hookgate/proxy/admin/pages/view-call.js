@@ -33,7 +33,7 @@ const FOUND = [
 
 const counted = (words) => Object.entries(words ?? {}).map(([word, times]) => (times > 1 ? `${word} ${count(times)}×` : word)).join(", ");
 
-const listed = (fields) => Object.entries(fields).map(([name, value]) => `${name.replaceAll("_", " ")} ${value}`).join(", ");
+const pairs = (fields) => Object.entries(fields).map(([name, value]) => `${name.replaceAll("_", " ")} ${value}`).join(", ");
 
 export async function showCall({ parts: [id], person }) {
   const told = await get(`calls/${id}`); // the first digits of an ID suffice
@@ -43,7 +43,7 @@ export async function showCall({ parts: [id], person }) {
     title: name,
     node: [
       heading(name, badge(call.outcome)),
-      el("div", { class: "columns" }, section("Receipt", receipt(call), reasons(call.reasons), blocked(call), asked(call)), section("Time", timeline(call.timings))),
+      el("div", { class: "columns" }, section("Receipt", receipt(call), reasons(call.reasons), blocked(call), people(call)), section("Time", timeline(call.timings))),
       ...acts(call, person),
       section("Hooks", call.hooks?.length ? table("What each hook did", HOOKS, call.hooks) : note("No hook ran for this call.")),
       ...findings(call.hooks ?? []),
@@ -128,8 +128,8 @@ function receipt(call) {
     ["bypasses", call.bypasses ? count(call.bypasses) : ""],
     ["degraded hooks", call.degraded?.join(", ")],
     ["not applied", call.not_applied?.join(", ")],
-    ["upload", call.upload && listed(call.upload)],
-    ["audio and pictures, in bytes", call.live && listed(call.live)],
+    ["upload", call.upload && pairs(call.upload)],
+    ["audio and pictures, in bytes", call.live && pairs(call.live)],
     ...Object.entries(records).map(([name, record]) => [`audit record, ${name}`, el("code", {}, `${record.writer}/${record.seq} ${record.hash.slice(0, 16)}…`)]),
   ]);
 }
@@ -145,7 +145,7 @@ function blocked({ blocked: found = [], blocked_count: total = found.length }) {
 }
 
 /** Return what people have decided about tool calls, or that they were asked. */
-function asked({ approvals = [] }) {
+function people({ approvals = [] }) {
   if (approvals.length === 0) return null;
   const lines = approvals.map(({ request, result, by = [], scope }) => el("li", {}, el("strong", {}, result),
     by.length ? ` by ${by.join(", ")}` : "", scope ? ` for: ${scope}` : "",
