@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from itertools import accumulate
 from typing import Literal, Protocol, get_args
 
@@ -29,14 +30,19 @@ NONE, OTHER = "none", "other"
 DECISIONS = frozenset({"allow", "ask", "deny", "stop", "answer"})
 
 
+_REMEMBERED = 256
+"""The names of models whose label is remembered."""
+
+
 class Models:
     """The labels for models: names, or patterns with wildcards. The first one that matches is the label."""
 
     def __init__(self, patterns: Iterable[str]) -> None:
         self._patterns = tuple(dict.fromkeys(patterns))
+        self.label = lru_cache(_REMEMBERED)(self._find_label)
+        """Returns the label for a model: a pattern, `other`, or `none` if the model is empty."""
 
-    def label(self, model: str) -> str:
-        """Return the label for a model: a pattern, `other`, or `none` if the model is empty."""
+    def _find_label(self, model: str) -> str:
         if not model:
             return NONE
         return next((pattern for pattern in self._patterns if fnmatchcase(model, pattern)), OTHER)

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -200,6 +201,10 @@ class _File(_Table):
     models: Annotated[dict[str, _Model], Field(min_length=1)]
 
 
+_REMEMBERED = 256
+"""The names of models whose price is remembered, as to compare a name with all patterns takes long."""
+
+
 class Prices:
     """A price table, with the currency of its prices and, if it is known, their date."""
 
@@ -208,6 +213,7 @@ class Prices:
     ) -> None:
         """`priority` is the factor of all prices in the service tier of that name."""
         self.currency, self.date, self._models, self._priority = currency, date, models, priority
+        self._price = lru_cache(_REMEMBERED)(self._find_price)
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -232,7 +238,7 @@ class Prices:
         cost = price.tier(input_tokens).cost(input_tokens, output_tokens, min(cached, input_tokens))
         return cost * self._priority if priority else cost
 
-    def _price(self, model: str) -> _Model | None:
+    def _find_price(self, model: str) -> _Model | None:
         return next((price for glob, price in self._models.items() if fnmatchcase(model, glob)), None)
 
 
