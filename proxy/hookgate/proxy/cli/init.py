@@ -91,7 +91,7 @@ def _print_next(setup: "Setup", folder: Path) -> None:
         f"{hookgate} agents list",
         f"{hookgate} agents show gemini-cli {configuration}",
     )
-    print(f"Then change {folder / 'settings.json'}. A running gateway applies changes at once.")
+    print(f"Then change {folder / 'settings.json'}. A running gateway applies changes of it at once.")
 
 
 def _print_step(title: str, *commands: str) -> None:
