@@ -12,7 +12,7 @@ from support.programs.program import run, serving
 from hookgate.hooks.settings import SettingsSource, load_sources
 from hookgate.proxy.config import ClientSettings, Config
 from hookgate.proxy.config.models import NamedKey
-from hookgate.proxy.policy.unmet_conditions import unmet_conditions
+from hookgate.proxy.policy.unmet_conditions import questions_to_nobody, unmet_conditions
 
 ALICE, DIGITS = sha256(b"alice's").hexdigest(), sha256(b"somebody's").hexdigest()[:24]
 KEYS = {"alice": NamedKey(sha256=ALICE, team="search"), "bob": NamedKey(sha256=sha256(b"bob's").hexdigest())}
@@ -39,6 +39,29 @@ def warnings_about(hook: dict[str, Any], folder: Path, keys: dict[str, NamedKey]
 )
 def test_a_name_that_a_caller_may_have_is_not_reported(when: dict[str, Any], tmp_path: Path) -> None:
     assert warnings_about(command(name="one", when=when), tmp_path) == []
+
+
+ASKS = {"type": "builtin", "builtin": "tools", "name": "one", "options": {"ask": [{"tool": "send_*"}]}}
+
+
+@pytest.mark.parametrize(
+    ("hook", "mode", "warned"),
+    [
+        (ASKS, "off", True),
+        (ASKS, "ticket", False),
+        ({**ASKS, "mode": "observe"}, "off", False),
+        ({**ASKS, "options": {"deny": [{"tool": "send_*"}]}}, "off", False),
+    ],
+)
+def test_questions_that_nobody_is_asked_are_reported(
+    hook: dict[str, Any], mode: str, warned: bool, tmp_path: Path
+) -> None:
+    file = write_file(tmp_path, one_group(hook, event="BeforeTool"))
+    config = Config.model_validate({"approvals": {"mode": mode}})
+    found = questions_to_nobody(load_sources([SettingsSource(file)]), config)
+    assert [
+        f"{file}:1: hooks.BeforeTool: the hook 'one' asks about tool calls" in each for each in found
+    ] == ([True] if warned else [])
 
 
 NO_KEY = "never matches: no key in [keys] of hookgate.toml has this name; "

@@ -31,7 +31,7 @@ from hookgate.proxy.exports.receivers import ExportsError, read_access
 from hookgate.proxy.keys.callers import KeyOwner, KeysError, load_named_keys
 from hookgate.proxy.observe.usage import SHIPPED_PRICES, Prices, read_prices
 from hookgate.proxy.policy import describe_hooks, hook_warnings
-from hookgate.proxy.policy.unmet_conditions import unmet_conditions
+from hookgate.proxy.policy.unmet_conditions import questions_to_nobody, unmet_conditions
 from hookgate.proxy.server.tls import Certificate
 from hookgate.proxy.store import Store, StoreError
 from hookgate.proxy.upstream.access_tokens import PolicyTokens
@@ -118,6 +118,7 @@ async def _hooks(effective: EffectiveConfig, prices: Prices) -> list[str]:
         describe_hooks(configuration),
         *hook_warnings(configuration),
         *unmet_conditions(configuration, config, _issued(config, url, state)),
+        *questions_to_nobody(configuration, config),
         *settings_warnings(effective),
     ]
 

@@ -1,4 +1,4 @@
-"""Finds conditions of hooks on keys and teams that no caller of this gateway can meet."""
+"""Finds what hooks rely on and this gateway does not have: callers of their conditions, and people to ask."""
 
 import logging
 import re
@@ -60,9 +60,31 @@ def unmet_conditions(
     return list(dict.fromkeys(found))
 
 
+def questions_to_nobody(configuration: Configuration, config: Config) -> list[str]:
+    """Return a warning for each policy that asks about tool calls if this gateway asks nobody."""
+    if config.approvals.are_enabled:
+        return []
+    hooks = [hook for hook in configuration.hooks() if hook.event == "BeforeTool" and _asks(hook)]
+    return [str(Problem(hook.source, _NOBODY.format(hook.name), hook.line)) for hook in hooks]
+
+
+_NOBODY = (
+    "hooks.BeforeTool: the hook {!r} asks about tool calls, and approvals.mode is off: calls pass; "
+    'set mode = "ticket" under [approvals] in hookgate.toml to have people asked'
+)
+
+
+def _asks(hook: Hook) -> bool:
+    if not isinstance(hook.config, BuiltinConfig) or hook.config.mode == "observe":
+        return False
+    rules = hook.config.options.get("rules")
+    then = [rule.get("then") for rule in rules if isinstance(rule, dict)] if isinstance(rules, list) else []
+    return bool(hook.config.options.get("ask")) or "ask" in then
+
+
 def warn_of_unmet_conditions(configuration: Configuration, config: Config) -> None:
-    """Log these warnings."""
-    for warning in unmet_conditions(configuration, config):
+    """Log the warnings of both."""
+    for warning in (*unmet_conditions(configuration, config), *questions_to_nobody(configuration, config)):
         log.warning("%s", warning)
 
 
