@@ -91,7 +91,7 @@ class Place:
         finally:
             opened.close()
 
-    def shown(self, settings: AlertSettings) -> list[Any]:
+    def list_alerts(self, settings: AlertSettings) -> list[Any]:
         with self.table() as opened:
             return list(show_alerts(read_alert_rules(settings), opened))
 
@@ -145,7 +145,7 @@ async def test_a_rule_fires_once_and_recovers_once(place: Place, clock: Clock) -
             place.deny(1)
             await until(lambda: ops.messages)
             await until(lambda: alerts.firing == {"denials": 1})
-            [shown] = place.shown(settings)
+            [shown] = place.list_alerts(settings)
             assert shown["state"] == "firing"
             assert shown["alerts"][0]["group"] == {"team": "web"}
             clock.end_windows()
@@ -153,7 +153,7 @@ async def test_a_rule_fires_once_and_recovers_once(place: Place, clock: Clock) -
             await asyncio.sleep(0.5)
             assert ops.messages == [FIRES, OVER]
             assert alerts.firing == {"denials": 0}
-            [shown] = place.shown(settings)
+            [shown] = place.list_alerts(settings)
             assert (shown["state"], shown["receivers"][0]["result"]) == ("ok", "delivered")
             assert alerts.results == {("ops", "delivered"): 2}
 
@@ -242,7 +242,7 @@ async def test_a_bad_receiver_delays_no_other_and_is_tried_again(
             await until(lambda: len(good.messages) == 2)
             assert good.messages == [FIRES, OVER]
             await until(lambda: alerts.results.get(("bad", "failed"), 0) >= 2)
-            [shown] = in_file.shown(settings)
+            [shown] = in_file.list_alerts(settings)
             [of_bad] = [each for each in shown["receivers"] if each["name"] == "bad"]
             assert of_bad["result"] == "waiting"
             bad.answer = None
@@ -267,7 +267,7 @@ async def test_what_a_receiver_refuses_is_not_repeated_and_nothing_follows_a_red
             await asyncio.sleep(0.3)
         assert ops.messages == [FIRES, OVER]
         assert elsewhere.bodies == []
-        [shown] = in_file.shown(settings)
+        [shown] = in_file.list_alerts(settings)
         [told] = shown["receivers"]
         assert (told["result"], told["error"]) == ("failed", f"answered with the status {code}")
 
@@ -291,9 +291,9 @@ async def test_nobody_is_told_during_a_silence(in_file: Place) -> None:
         silence(600_000)
         async with alerting(in_file, settings):
             in_file.deny(3)
-            await until(lambda: in_file.shown(settings)[0]["state"] == "firing")
+            await until(lambda: in_file.list_alerts(settings)[0]["state"] == "firing")
             await asyncio.sleep(0.3)
-            [shown] = in_file.shown(settings)
+            [shown] = in_file.list_alerts(settings)
             assert (shown["silenced_by"], ops.messages) == ("ada", [])
             silence(100)
             await until(lambda: ops.messages)  # it ends by itself

@@ -63,7 +63,7 @@ async def test_a_name_in_another_case_is_that_of_the_declared_tool(
     settings.write_text(json.dumps({"hooks": {"BeforeTool": [{"matcher": "send_mail", "hooks": [hook]}]}}))
     async with (
         peer(*answer) as upstream,
-        approving_gateway(tmp_path, hooks=settings, upstream=upstream.url) as gateway,  # type: ignore[arg-type]
+        approving_gateway(tmp_path, hooks=settings, upstream=upstream.url) as gateway,
     ):
         first = await send(gateway, api=api)
         assert "was not called" in first.body.decode()

@@ -80,7 +80,7 @@ class Approving:
 async def approving_gateway(
     state: Path,
     script: Any = None,
-    hooks: dict[str, Any] | None = None,
+    hooks: dict[str, Any] | Path | None = None,
     *,
     url: str | None = None,
     upstream: str | None = None,

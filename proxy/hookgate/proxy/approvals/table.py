@@ -217,8 +217,9 @@ def _known_standings(
         found = (Standing(result, each) for result in results for each in about if each.state == result)
         standing = next(found, None)
         standings.append(standing)
-        if standing and standing.request and standing.result == "approved":
-            used.update([standing.request.id] if standing.request.scope == "once" else ())
+        approved = standing.request if standing and standing.result == "approved" else None
+        if approved is not None and approved.scope == "once":
+            used.add(approved.id)
     return standings, used
 
 
