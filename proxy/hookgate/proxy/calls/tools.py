@@ -223,7 +223,7 @@ class DeclaredTools:
         if self.names.include(name):
             return arguments
         self.record.note_blocked(BlockedOutput(BeforeTool.name, (), _NOT_DECLARED, name), arguments)
-        return BlockedCall(_SHOWN.format(name=name, reason=_NOT_DECLARED), _NOT_DECLARED, asks_again=True)
+        return _blocked(name, _NOT_DECLARED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +243,7 @@ class DistinctCalls:
             return arguments
         name = str(tool_call.get("name") or "")
         self.record.note_blocked(BlockedOutput(BeforeTool.name, (), _SAME_ID, name), arguments)
-        return BlockedCall(_SHOWN.format(name=name, reason=_SAME_ID), _SAME_ID, asks_again=True)
+        return _blocked(name, _SAME_ID)
 
 
 class ToolCallEvents:
